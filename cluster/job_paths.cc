@@ -130,12 +130,12 @@ void ToFolder(const std::string& folder, wire::JobConfig* config) {
 }
 
 std::vector<std::string> FilesRead(const wire::JobConfig& config) {
+  const wire::Data& data = config.data();
+  std::vector<std::string> files = {data.path(), data.labels_path(), data.test_path(),
+                                    data.test_labels_path()};
   const std::string& weights = config.training().initial_weights();
-  std::vector<std::string> files = {
-      OnnxPathOf(config.model()),       config.data().path(),
-      config.data().labels_path(),      config.data().test_path(),
-      config.data().test_labels_path(), weights == "random" ? "" : weights};
-  std::erase(files, "");
+  if (!weights.empty() && weights != "random") files.push_back(weights);
+  if (std::string onnx = OnnxPathOf(config.model()); !onnx.empty()) files.push_back(onnx);
   return files;
 }
 

@@ -27,7 +27,8 @@ std::string StragglersFromFolder(const std::string& folder, const std::string& s
 // The way back, for a file that is written into `folder`, which must be there.
 void ToFolder(const std::string& folder, wire::JobConfig* config);
 
-// What a job reads: of the model (onnx:FILE), the data and the initial weights; those it has.
+// What a job reads: data.path, labels_path, test_path and test_labels_path, empty where it has
+// none; then the initial weights and the model (onnx:FILE), if it has them.
 std::vector<std::string> FilesRead(const wire::JobConfig& config);
 // The file= of a spec of stragglers.
 std::vector<std::string> FilesOfStragglers(const std::string& stragglers);

@@ -133,10 +133,10 @@ TEST(FilesRead, AreThoseThatDecideTheResult) {
       "training { initial_weights: \"w\" stragglers: \"trace:file=t.csv\" } "
       "output { model_path: \"o\" }",
       "a");
-  EXPECT_EQ(FilesRead(config), (Files{"m.onnx", "a", "/b", "w"}));
+  EXPECT_EQ(FilesRead(config), (Files{"a", "", "/b", "", "w", "m.onnx"}));
   config.mutable_training()->set_initial_weights("random");
   config.set_model("lenet5");
-  EXPECT_EQ(FilesRead(config), (Files{"a", "/b"}));
+  EXPECT_EQ(FilesRead(config), (Files{"a", "", "/b", ""}));
   EXPECT_EQ(FilesOfStragglers("slow:factor=2+trace:file=/a/t.csv,base_us=5+trace:file=u.csv"),
             (Files{"/a/t.csv", "u.csv"}));
   EXPECT_EQ(FilesOfStragglers("jitter:sigma=0.2"), Files{});

@@ -219,15 +219,18 @@ void ChildProcess::SignalWith(int signal_number, int value) {
 }
 
 // /proc/PID/stat: "pid (name) state ppid ...", of which the 14th and the 15th are user and system
-// time (proc(5)). The name may have any characters.
-uint64_t ChildProcess::CpuTicks() const {
+// time (proc(5)). The name may have any characters. The result: what is behind it.
+std::vector<std::string> ChildProcess::StatFields() const {
   std::ifstream file(absl::StrCat("/proc/", pid_, "/stat"));
   std::string text;
   std::getline(file, text);
   const size_t name_end = text.rfind(')');
-  if (name_end == text.npos) return 0;
-  const std::vector<std::string> fields =
-      absl::StrSplit(text.substr(name_end + 1), ' ', absl::SkipEmpty());
+  if (name_end == text.npos) return {};
+  return absl::StrSplit(text.substr(name_end + 1), ' ', absl::SkipEmpty());
+}
+
+uint64_t ChildProcess::CpuTicks() const {
+  const std::vector<std::string> fields = StatFields();
   uint64_t user = 0, system = 0;
   constexpr size_t kUserTime = 11;  // behind the name, from 0
   if (fields.size() <= kUserTime + 1 || !absl::SimpleAtoi(fields[kUserTime], &user) ||
@@ -235,6 +238,11 @@ uint64_t ChildProcess::CpuTicks() const {
     return 0;
   }
   return user + system;
+}
+
+bool ChildProcess::IsStopped() const {
+  const std::vector<std::string> fields = StatFields();
+  return !fields.empty() && fields.front() == "T";
 }
 
 void ChildProcess::Poll() {

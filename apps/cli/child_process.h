@@ -74,12 +74,15 @@ class ChildProcess final : public Launched {
   void Signal(int signal_number) override;
   void SignalWith(int signal_number, int value) override;
   uint64_t CpuTicks() const override;
+  bool IsStopped() const override;
   void Poll() override;
   const std::optional<Ending>& ending() const override { return ending_; }
   const std::deque<std::string>& last_lines() const override { return last_lines_; }
   const std::string& log_path() const override { return spec_.log_path; }
 
  private:
+  std::vector<std::string> StatFields() const;
+
   struct CloseFile {
     void operator()(std::FILE* file) const { std::fclose(file); }
   };

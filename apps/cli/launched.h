@@ -42,6 +42,8 @@ class Launched {
   virtual void SignalWith(int signal_number, int /*value*/) { Signal(signal_number); }
   // Processor time of a process of this machine, in the kernel's ticks; of others 0.
   virtual uint64_t CpuTicks() const { return 0; }
+  // By a signal (SIGSTOP), until SIGCONT.
+  virtual bool IsStopped() const { return false; }
   virtual void Poll() = 0;  // looks whether it has ended
   virtual const std::optional<Ending>& ending() const = 0;
   // The last lines of standard error, oldest first.

@@ -33,7 +33,9 @@ constexpr char kScheduler[] = "scheduler";
 constexpr int kChildrenPollMillis = 100;
 // From a signal or the scheduler's end until the rest are told to end; and until they are killed.
 constexpr Nanos kTermAfter = 1500 * kMillisecond;
-constexpr Nanos kKillAfter = 2 * kSecond;  // after SIGTERM; on a signal of ours grace_s more
+constexpr Nanos kSlept = 2 * kSecond;       // between two turns
+constexpr Nanos kAloneMax = 300 * kSecond;  // of the scheduler, when all others have ended
+constexpr Nanos kKillAfter = 2 * kSecond;   // after SIGTERM; on a signal of ours grace_s more
 // A server that ends with a code may have been told to by the scheduler, which ends a little later.
 constexpr Nanos kSuccessorRetry = kSecond / 2;
 constexpr Nanos kSchedulerGrace = 2500 * kMillisecond;
@@ -88,21 +90,25 @@ void Launcher::AwaitListening() {
             0);
 }
 
-// It has nothing to wait for when all others have ended.
+// It has nothing to wait for when all others have ended, but a disk may be slow. Time in which this
+// process did not run itself (its machine slept) does not count.
 void Launcher::AwaitScheduler() {
   const auto ended = [](const auto& child) { return child->ending().has_value(); };
   const bool alone = nodes_started_ && !stop_.has_value() && successors_.empty() &&
                      !ended(children_.front()) &&
                      std::all_of(std::next(children_.begin()), children_.end(), ended);
   const Nanos now = NodeLoop::Now();
-  if (!alone) return alone_since_.reset();
-  if (!alone_since_.has_value()) alone_since_ = now;
-  // In which it counts out those that have not told it.
+  const bool slept = now - std::exchange(last_turn_, now) > kSlept;
+  if (!alone || slept) alone_since_ = stopped_since_ = now;
+  if (!alone) return;
+  if (!scheduler()->IsStopped()) stopped_since_ = now;
   const Nanos patience = 2 * NanosOf(options_.config.cluster().heartbeat_timeout_s()) + kKillAfter;
-  if (now - *alone_since_ < patience) return;
+  const bool stopped = now - stopped_since_ >= patience;
+  if (!stopped && now - alone_since_ < kAloneMax) return;
   BeginStop(result_.has_value() ? result_->code : kExitPeerLost,
-            absl::StrFormat("scheduler lost: it has not ended for %.1f s after all others did",
-                            static_cast<double>(patience) / kSecond),
+            absl::StrFormat("scheduler lost: %s for %.1f s after all others had ended",
+                            stopped ? "it was stopped" : "it has not ended",
+                            static_cast<double>(stopped ? patience : kAloneMax) / kSecond),
             0);
 }
 

@@ -123,7 +123,9 @@ class Launcher {
   std::optional<ResultReport> result_;
   std::vector<NodeReport> nodes_;
   std::optional<Stop> stop_;
-  std::optional<Nanos> alone_since_;  // the scheduler is the only one that runs
+  Nanos last_turn_ = 0;
+  // The scheduler is the only one that runs; and it is stopped.
+  Nanos alone_since_ = 0, stopped_since_ = 0;
   bool finished_ = false;
   uint64_t scheduler_ticks_ = 0;  // until it listens: its processor time, and when that last grew
   Nanos scheduler_worked_ = 0;

@@ -114,10 +114,11 @@ std::string LossesCsv(const std::vector<LossPoint>& losses) {
 
 std::optional<double> MeanLoss(double sum_before, double sum, uint64_t samples) {
   constexpr double kShown = 1e-3;  // four places are printed
+  // Of each loss that was added, which may have been a sample's.
   const double rounding =
       std::max(std::abs(sum_before), std::abs(sum)) * std::numeric_limits<double>::epsilon();
   const double mean = (sum - sum_before) / static_cast<double>(samples);
-  const bool told = rounding / static_cast<double>(samples) < std::max(kShown, kShown * mean);
+  const bool told = rounding < std::max(kShown, kShown * mean);
   return std::isfinite(mean) && told ? std::optional<double>(mean) : std::nullopt;
 }
 

@@ -87,6 +87,7 @@ TEST(LossHistory, LossesThatRoundingHidesAreLeftOut) {
   history.Take(30, 1e31 + 500);
   EXPECT_EQ(history.Points(), (std::vector<LossPoint>{{10, 2}, {20, 1e30}}));
   EXPECT_FALSE(MeanLoss(1e31, 1e31, 10).has_value());
+  EXPECT_FALSE(MeanLoss(4e16, 4e16, 100'000).has_value());  // each was less than half a unit
   EXPECT_EQ(MeanLoss(1e6, 1e6 + 10, 10), 1);
   EXPECT_EQ(MeanLoss(1e6, 1e6, 10), 0);  // converged
 }

@@ -7,7 +7,7 @@ import signal
 import time
 import unittest
 
-from cluster import ClusterTestCase, descendants
+from cluster import ClusterTestCase, alive, descendants
 
 MIB = 1 << 20
 # 1.1 million parameters: a worker's gradient for one of two servers is 2.2 MB in buckets of 1 MiB at most; what peers
@@ -160,29 +160,50 @@ class StoppedNodeCiTest(StoppedNodeTestCase):
 
 class StoppedAtTheEndTest(StoppedNodeTestCase):
 
-    def test_the_scheduler_when_all_others_have_ended(self):
-        """The launcher ends within twice the heartbeat's timeout and some seconds, and says why."""
-        for attempt in range(8):  # until one was stopped between its last word and its end
+    def stop_scheduler(self, and_then):
+        """Stops it between its last word and its end, if it can be caught there; calls and_then(running, scheduler).
+        The job, ended."""
+        for attempt in range(8):
             folder = f"{self.dir}/end-{attempt}"
             running = self.run_program("soapstone", "train", f"--config={self.config}", f"--log_dir={folder}",
                                        "--epochs=1", "--heartbeat_timeout_s=1")
             running.wait_for("started", 60)
-            scheduler = descendants(running.pid)["scheduler"]
-            stopped = False
+            children = descendants(running.pid)
+            scheduler = children.pop("scheduler")
             until = time.monotonic() + 60
-            while not stopped and running.process.poll() is None and time.monotonic() < until:
+            while running.process.poll() is None and time.monotonic() < until:
                 with open(f"{folder}/scheduler.log") as log:
                     if "ended with" in log.read():
                         os.kill(scheduler, signal.SIGSTOP)
-                        stopped = True
-            code = running.wait(30)
-            if stopped and "scheduler: killed" in running.output():
-                break
-            self.assertEqual(code, 0, running.output())
+                        break
+            while any(alive(pid) for pid in children.values()) and time.monotonic() < until:
+                time.sleep(0.01)
+            if running.process.poll() is None:
+                and_then(running, scheduler)
+                running.wait(30)
+                return running
+            self.assertEqual(running.wait(1), 0, running.output())
+        return self.fail("its scheduler was never caught")
+
+    def test_the_scheduler_when_all_others_have_ended(self):
+        """The launcher ends within twice the heartbeat's timeout and some seconds, and says why."""
+        running = self.stop_scheduler(lambda *_: None)
         self.assertIn("scheduler: killed, for it has not ended", running.output())
-        if code != 0:  # its result had not come
-            self.assertEqual(code, 138, running.output())
-            self.assertRegex(running.output(), "ended with exit code 138: scheduler lost: it has not ended for 4.0 s")
+        if running.process.returncode != 0:  # its result had not come
+            self.assertEqual(running.process.returncode, 138, running.output())
+            self.assertRegex(running.output(), "ended with exit code 138: scheduler lost: it was stopped for 4.0 s")
+
+    def test_the_scheduler_and_the_launcher_as_when_their_machine_sleeps(self):
+
+        def sleep(running, scheduler):
+            time.sleep(0.3)
+            os.kill(running.pid, signal.SIGSTOP)
+            time.sleep(6)
+            os.kill(scheduler, signal.SIGCONT)
+            os.kill(running.pid, signal.SIGCONT)
+
+        running = self.stop_scheduler(sleep)
+        self.assertEqual(running.process.returncode, 0, running.output())
 
 
 if __name__ == "__main__":
