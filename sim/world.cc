@@ -116,8 +116,7 @@ std::optional<World::NodeIndex> World::Route(Address to) const {
 void World::Send(NodeIndex from, std::vector<Message> messages) {
   for (Message& message : messages) {
     // One that was counted out and lives on has its worker and its peer, whoever has the rank now.
-    const bool within = server::Peer::IsWithinNode(message);
-    const std::optional<NodeIndex> to = within ? from : Route(message.to);
+    const auto to = server::Peer::IsWithinNode(message) ? from : Route(message.to);
     if (to.has_value() && message.type == MessageType::kWelcome && *to >= NodeOfSlot(0)) {
       // From here on the connection is known by its rank.
       WorldSlot& slot = slots_[*to - NodeOfSlot(0)];
@@ -150,9 +149,7 @@ bool World::CanSpare(uint32_t index) const {
 
 bool World::CanJoin() const {
   if (coordinator_.phase() != scheduler::Coordinator::Phase::kRunning) return false;
-  const auto holds_rank = [](const WorldSlot& slot) {
-    return slot.crashed ? !slot.noticed : !slot.gone;
-  };
+  const auto holds_rank = [](const WorldSlot& s) { return s.crashed ? !s.noticed : !s.gone; };
   return static_cast<size_t>(std::count_if(slots_.begin(), slots_.end(), holds_rank)) <
          factory_->job().workers;
 }

@@ -6,6 +6,7 @@
 #include "base/status_macros.h"
 #include "cluster/actor_options.h"
 #include "glog/logging.h"
+#include "models/runtime/graph_runner.h"
 #include "server/peer/peer_vectors.h"
 #include "server/store/store.h"
 #include "worker/device/executor.h"
@@ -16,8 +17,13 @@ absl::StatusOr<sim::ReplayResult> ReplayJob(const cluster::TrainingJob& job,
                                             const scheduler::CoordinatorOptions& coordinator,
                                             const sim::Recording& recording,
                                             std::function<void(uint64_t events)> progress) {
-  const auto make_executor = [&job](WorkerId worker) {
-    return worker::Executor::Create(cluster::ExecutorOptionsOf(job, worker));
+  using Made = absl::StatusOr<std::unique_ptr<worker::Executor>>;
+  const auto make_executor = [&job](WorkerId worker) -> Made {
+    worker::ExecutorOptions options = cluster::ExecutorOptionsOf(job, worker);
+    SOAP_ASSIGN_OR_RETURN(
+        options.replica,
+        models::GraphRunner::Create(*job.graph, {.threads = job.threads, .seed = job.seed}));
+    return worker::Executor::Create(std::move(options));
   };
   // Whether devices can be made at all: the first tells of the others.
   SOAP_RETURN_IF_ERROR(make_executor(WorkerId{0}).status());

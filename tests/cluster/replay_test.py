@@ -61,6 +61,9 @@ class ReplayTest(ClusterTestCase):
         size = sum(os.path.getsize(os.path.join(self.folder, name)) for name in names)
         self.assertEqual(size, EVENT * (int(events.replace(",", "")) + len(names)))
 
+    def test_as_many_threads_as_the_run_had(self):
+        self.check_policy("async", "--threads=2", epochs=1)
+
     def test_ssp(self):
         self.check_policy("ssp:s=2")
 

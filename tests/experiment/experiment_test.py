@@ -217,8 +217,9 @@ class ExperimentTest(ExperimentTestCase):
         self.assertRegex(reasons[13], "no evidence: runs of ssp:s=50 and async are identical")
 
     def test_too_few_seeds_for_the_claims_are_told_before_the_runs(self):
-        claim = 'claims { faster: "async" than: "bsp" under: "transient" workers: 4 }\n'
-        output = self.run_experiment("--check", spec=self.write("many.textproto", SPEC + 2 * claim))
+        claims = "".join(f'claims {{ faster: "async" than: "bsp" under: "{model}" workers: 4 }}\n'
+                         for model in ("none", "transient"))
+        output = self.run_experiment("--check", spec=self.write("many.textproto", SPEC + claims))
         self.assertIn("3 claims need 7 seeds, there are 6 (rule 13)", output)
 
     def test_half_precision_in_virtual_time_is_refused(self):
