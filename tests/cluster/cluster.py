@@ -67,6 +67,7 @@ class Running:
         self.process = subprocess.Popen(command, stdout=subprocess.PIPE,
                                         stderr=subprocess.STDOUT, text=True, cwd=SOURCE)
         self.lines = []
+        self.times = []  # when each came, by time.monotonic()
         self.changed = threading.Condition()
         self.reader = threading.Thread(target=self._read, daemon=True)
         self.reader.start()
@@ -75,6 +76,7 @@ class Running:
         for line in self.process.stdout:
             with self.changed:
                 self.lines.append(line.rstrip("\n"))
+                self.times.append(time.monotonic())
                 self.changed.notify_all()
 
     @property
@@ -136,12 +138,13 @@ class ClusterTestCase(unittest.TestCase):
         running.reader.join(10)
         running.process.stdout.close()
 
-    def train(self, *flags, pages=False):
-        """With progress as often as tests look for it. Without `pages` the scheduler listens at its own port alone."""
+    def train(self, *flags, pages=False, progress_every=2):
+        """With progress (seconds) as often as tests look for it. Without `pages` the scheduler listens at one port."""
         if not pages:
             flags = ("--http=off", *flags)
         return self.run_program("soapstone", "train", f"--config={self.config}",
-                                f"--log_dir={self.dir}/logs", "--progress_every=2", *flags)
+                                f"--log_dir={self.dir}/logs",
+                                f"--progress_every={progress_every}", *flags)
 
     def start_by_hand(self, *flags, before=lambda name, nodes: None):
         """Daemons without a launcher: they must notice by themselves. `before` each of them it is called with those
