@@ -7,6 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/strip.h"
 #include "apps/report/process_memory.h"
+#include "base/memory/memory_limit.h"
 #include "base/status_macros.h"
 #include "compute/cpu/arithmetic.h"
 #include "compute/cpu/backend.h"

@@ -5,7 +5,7 @@
 #include <algorithm>
 
 #include "absl/strings/str_cat.h"
-#include "apps/report/process_memory.h"
+#include "base/memory/memory_limit.h"
 
 namespace soapstone::apps {
 namespace {

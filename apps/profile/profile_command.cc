@@ -23,6 +23,7 @@
 #include "apps/report/step_memory.h"
 #include "base/exit_codes.h"
 #include "base/files/whole_file.h"
+#include "base/memory/memory_limit.h"
 #include "base/status_macros.h"
 #include "models/formats/safetensors_writer.h"
 

@@ -16,6 +16,7 @@
 #include "apps/profile/step_profile.h"
 #include "apps/report/process_memory.h"
 #include "apps/report/step_memory.h"
+#include "base/memory/memory_limit.h"
 #include "compute/op_text.h"
 #include "models/graph/graph_text.h"
 #include "models/zoo/zoo.h"

@@ -2,14 +2,11 @@
 
 #include <malloc.h>
 
-#include <algorithm>
 #include <cctype>
 #include <cstdlib>
 #include <fstream>
 #include <limits>
 #include <string>
-
-#include "absl/strings/str_cat.h"
 
 namespace soapstone::apps {
 namespace {
@@ -44,39 +41,6 @@ uint64_t GeneratedCode() {
   return bytes;
 }
 
-// A file with one number; kUnknown: there is none, or it says "max".
-uint64_t NumberIn(const std::string& path) {
-  std::ifstream file(path);
-  uint64_t number = 0;
-  return file >> number ? number : kUnknown;
-}
-
-// Of the control group that the process sees as its root (a container's), and of its own below it.
-uint64_t GroupAvailable() {
-  uint64_t least = kUnknown;
-  std::ifstream groups("/proc/self/cgroup");
-  std::string line, own;
-  while (std::getline(groups, line)) {
-    if (line.compare(0, 3, "0::") == 0) own = line.substr(3);
-  }
-  for (const std::string& group : {std::string(), own}) {
-    const std::string dir = absl::StrCat("/sys/fs/cgroup", group);
-    const uint64_t limit = NumberIn(dir + "/memory.max");
-    const uint64_t used = NumberIn(dir + "/memory.current");
-    if (limit == kUnknown || used == kUnknown) continue;
-    // Pages of files count as used, but go when they are in the way.
-    std::ifstream stat(dir + "/memory.stat");
-    uint64_t pages = 0;
-    std::string key;
-    for (uint64_t value = 0; stat >> key >> value;) {
-      if (key == "inactive_file") pages = value;
-    }
-    const uint64_t firm = used - std::min(used, pages);
-    least = std::min(least, limit - std::min(limit, firm));
-  }
-  return least;
-}
-
 }  // namespace
 
 ResidentMemory ReadResidentMemory() {
@@ -97,9 +61,5 @@ bool ResetPeakMemory() {
 }
 
 void ReturnLargeBlocks() { mallopt(M_MMAP_THRESHOLD, 1 << 20); }
-
-uint64_t AvailableMemory() {
-  return std::min(LineOf("/proc/meminfo", "MemAvailable"), GroupAvailable());
-}
 
 }  // namespace soapstone::apps

@@ -25,8 +25,4 @@ bool ResetPeakMemory();
 // of its own, by which a step then takes tens of megabytes more than it needs.
 void ReturnLargeBlocks();
 
-// What can be taken without swapping: of the machine, and of the process' control group. UINT64_MAX
-// where nothing tells.
-uint64_t AvailableMemory();
-
 }  // namespace soapstone::apps

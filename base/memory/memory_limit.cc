@@ -4,6 +4,7 @@
 #include <cstdlib>
 #include <fstream>
 #include <limits>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 
@@ -13,9 +14,25 @@ namespace {
 constexpr uint64_t kUnknown = std::numeric_limits<uint64_t>::max();
 constexpr uint64_t kWhereNothingTells = uint64_t{4} << 30;
 
-uint64_t MachineMemory(const std::string& root) {
+// Names of a control group's files, and the key in its memory.stat of pages of files that go when
+// they are in the way.
+struct GroupFiles {
+  const char* limit;
+  const char* used;
+  const char* unused_pages;
+};
+constexpr GroupFiles kVersion1 = {"memory.limit_in_bytes", "memory.usage_in_bytes",
+                                  "total_inactive_file"};
+constexpr GroupFiles kVersion2 = {"memory.max", "memory.current", "inactive_file"};
+
+struct Group {
+  std::string dir;
+  GroupFiles files;
+};
+
+// The bytes in the line "key:  123 kB" of /proc/meminfo.
+uint64_t MachineMemory(const std::string& root, const std::string& key) {
   std::ifstream file(root + "/proc/meminfo");
-  const std::string key = "MemTotal:";
   for (std::string line; std::getline(file, line);) {
     if (line.compare(0, key.size(), key) != 0) continue;
     return std::strtoull(line.c_str() + key.size(), nullptr, 10) * 1024;
@@ -24,29 +41,27 @@ uint64_t MachineMemory(const std::string& root) {
 }
 
 // The number in a file; kUnknown: there is none, or it says "max".
-uint64_t LimitIn(const std::string& path) {
+uint64_t NumberIn(const std::string& path) {
   std::ifstream file(path);
   uint64_t number = 0;
   return file >> number ? number : kUnknown;
 }
 
-// The least limit of `group` ("/a/b") and of those above it.
-uint64_t LeastOf(const std::string& hierarchy, std::string group, const char* file) {
-  uint64_t least = kUnknown;
+// `group` ("/a/b") and those above it.
+void AddWithThoseAbove(const std::string& hierarchy, std::string group, const GroupFiles& files,
+                       std::vector<Group>* groups) {
   while (true) {
     if (group == "/") group.clear();
-    least = std::min(least, LimitIn(absl::StrCat(hierarchy, group, "/", file)));
-    if (group.empty()) return least;
+    groups->push_back({absl::StrCat(hierarchy, group), files});
+    if (group.empty()) return;
     group.erase(group.rfind('/'));
   }
 }
 
-}  // namespace
-
-uint64_t MemoryLimitUnder(const std::string& root) {
-  uint64_t least = MachineMemory(root);
-  std::ifstream groups(root + "/proc/self/cgroup");
-  for (std::string line; std::getline(groups, line);) {
+std::vector<Group> GroupsUnder(const std::string& root) {
+  std::vector<Group> groups;
+  std::ifstream lines(root + "/proc/self/cgroup");
+  for (std::string line; std::getline(lines, line);) {
     // "0::/group", and of version 1 "4:memory:/group".
     const size_t kind = line.find(':');
     const size_t path = kind == line.npos ? line.npos : line.find(':', kind + 1);
@@ -54,18 +69,51 @@ uint64_t MemoryLimitUnder(const std::string& root) {
     const std::string controllers = line.substr(kind + 1, path - kind - 1);
     const std::string group = line.substr(path + 1);
     if (controllers.empty()) {
-      least = std::min(least, LeastOf(root + "/sys/fs/cgroup", group, "memory.max"));
+      AddWithThoseAbove(root + "/sys/fs/cgroup", group, kVersion2, &groups);
     } else if (controllers == "memory") {
-      least =
-          std::min(least, LeastOf(root + "/sys/fs/cgroup/memory", group, "memory.limit_in_bytes"));
+      AddWithThoseAbove(root + "/sys/fs/cgroup/memory", group, kVersion1, &groups);
     }
   }
+  return groups;
+}
+
+uint64_t LimitOf(const Group& group) {
+  return NumberIn(absl::StrCat(group.dir, "/", group.files.limit));
+}
+
+uint64_t AvailableIn(const Group& group) {
+  const uint64_t limit = LimitOf(group);
+  const uint64_t used = NumberIn(absl::StrCat(group.dir, "/", group.files.used));
+  if (limit == kUnknown || used == kUnknown) return kUnknown;
+  std::ifstream stat(group.dir + "/memory.stat");
+  uint64_t pages = 0;
+  std::string key;
+  for (uint64_t value = 0; stat >> key >> value;) {
+    if (key == group.files.unused_pages) pages = value;
+  }
+  const uint64_t firm = used - std::min(used, pages);
+  return limit - std::min(limit, firm);
+}
+
+}  // namespace
+
+uint64_t MemoryLimitUnder(const std::string& root) {
+  uint64_t least = MachineMemory(root, "MemTotal:");
+  for (const Group& group : GroupsUnder(root)) least = std::min(least, LimitOf(group));
   return least == kUnknown ? kWhereNothingTells : least;
+}
+
+uint64_t AvailableMemoryUnder(const std::string& root) {
+  uint64_t least = MachineMemory(root, "MemAvailable:");
+  for (const Group& group : GroupsUnder(root)) least = std::min(least, AvailableIn(group));
+  return least;
 }
 
 uint64_t MemoryLimit() {
   static const uint64_t limit = MemoryLimitUnder("");
   return limit;
 }
+
+uint64_t AvailableMemory() { return AvailableMemoryUnder(""); }
 
 }  // namespace soapstone

@@ -51,6 +51,31 @@ TEST_F(MemoryLimitTest, OfVersion1TheGroupOfMemoryCounts) {
 TEST_F(MemoryLimitTest, WhereNothingTellsItIsAFixedNumber) {
   std::filesystem::remove_all(root_);
   EXPECT_EQ(MemoryLimitUnder(root_), 4096 * kMiB);
+  EXPECT_EQ(AvailableMemoryUnder(root_), UINT64_MAX);
+}
+
+TEST_F(MemoryLimitTest, WhatIsFreeIsTheLeastThatTheMachineAndItsGroupsLeave) {
+  Write("/proc/meminfo", "MemTotal: 1048576 kB\nMemAvailable:  819200 kB\n");
+  EXPECT_EQ(AvailableMemoryUnder(root_), 800 * kMiB);
+  Write("/proc/self/cgroup", "0::/a/b\n");
+  Write("/sys/fs/cgroup/a/b/memory.max", std::to_string(900 * kMiB));
+  Write("/sys/fs/cgroup/a/b/memory.current", std::to_string(200 * kMiB));
+  EXPECT_EQ(AvailableMemoryUnder(root_), 700 * kMiB);
+  Write("/sys/fs/cgroup/a/b/memory.stat", "anon 5\ninactive_file " + std::to_string(50 * kMiB));
+  EXPECT_EQ(AvailableMemoryUnder(root_), 750 * kMiB);
+  Write("/sys/fs/cgroup/a/memory.max", std::to_string(300 * kMiB));
+  Write("/sys/fs/cgroup/a/memory.current", std::to_string(310 * kMiB));
+  EXPECT_EQ(AvailableMemoryUnder(root_), 0);
+}
+
+TEST_F(MemoryLimitTest, OfVersion1WhatTheGroupLeavesCountsToo) {
+  Write("/proc/meminfo", "MemTotal: 1048576 kB\nMemAvailable:  819200 kB\n");
+  Write("/proc/self/cgroup", "4:memory:/a\n0::/\n");
+  Write("/sys/fs/cgroup/memory/a/memory.limit_in_bytes", std::to_string(300 * kMiB));
+  Write("/sys/fs/cgroup/memory/a/memory.usage_in_bytes", std::to_string(120 * kMiB));
+  Write("/sys/fs/cgroup/memory/a/memory.stat",
+        "inactive_file 7\ntotal_inactive_file " + std::to_string(20 * kMiB));
+  EXPECT_EQ(AvailableMemoryUnder(root_), 200 * kMiB);
 }
 
 TEST(MemoryLimit, IsWhatThisMachineHasAtMost) {
