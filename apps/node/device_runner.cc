@@ -8,11 +8,14 @@
 #include "apps/loop/node_loop.h"
 #include "apps/node/compute_backend.h"
 #include "apps/node/delay_injector.h"
+#include "apps/report/process_memory.h"
+#include "apps/report/report.h"
 #include "apps/report/step_memory.h"
 #include "base/status_macros.h"
 #include "cluster/actor_options.h"
 #include "cluster/team/team_options.h"
 #include "compute/optimizer.h"
+#include "glog/logging.h"
 #include "worker/device/executor.h"
 #include "worker/device/sparse_executor.h"
 
@@ -115,13 +118,16 @@ absl::StatusOr<std::shared_ptr<worker::SeatExecutor>> PrepareSeat(const Job& job
   options.now = NodeLoop::Now;
   SOAP_ASSIGN_OR_RETURN(options.backend, MakeBackend(job.config.cluster(), rank));
   const uint64_t available = FreeMemory(options.backend.get());
+  const uint64_t before = ReadResidentMemory().now_bytes;
   SOAP_ASSIGN_OR_RETURN(std::shared_ptr<worker::SeatExecutor> seat,
                         worker::SeatExecutor::Create(std::move(options)));
-  const std::string& file = job.config.cluster().strategy();
   const bool keeps = job.team->plan.owned;
-  SOAP_RETURN_IF_ERROR(CheckFits(
-      absl::StrCat("seat ", rank, " of ", file, keeps ? ", with the parameters that it keeps" : ""),
-      seat->memory_bytes() + (keeps ? KeptBytes(job, rank) : 0), available));
+  const std::string what = absl::StrCat("seat ", rank, " of ", job.config.cluster().strategy(),
+                                        keeps ? ", with the parameters that it keeps," : "");
+  const uint64_t needed = seat->memory_bytes() + (keeps ? KeptBytes(job, rank) : 0);
+  SOAP_RETURN_IF_ERROR(CheckFits(what, needed, available));
+  LOG(INFO) << what << " needs " << Bytes(needed) << " of memory beside the " << Bytes(before)
+            << " that its process has";
   return seat;
 }
 

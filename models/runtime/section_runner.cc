@@ -52,7 +52,8 @@ std::string KeyOf(const compute::KernelRequest& request) {
 SectionRunner::SectionRunner(Section section, SectionOptions options)
     : section_(options.training ? std::move(section) : ForwardHalf(std::move(section))),
       options_(WithBackend(std::move(options))),
-      made_(options_.kernels == nullptr ? std::make_shared<KernelCache>() : options_.kernels) {}
+      made_(options_.kernels == nullptr ? std::make_shared<KernelCache>() : options_.kernels),
+      memory_(options_.memory == nullptr ? std::make_shared<SectionMemory>() : options_.memory) {}
 
 absl::StatusOr<std::unique_ptr<SectionRunner>> SectionRunner::Create(Section section,
                                                                      SectionOptions options) {
@@ -164,7 +165,7 @@ absl::Status SectionRunner::MakeSums() {
 
 void* SectionRunner::At(ValueId id) const {
   if (id == kNoValue) return nullptr;
-  return static_cast<std::byte*>(memory_.get()) + memory_plan_.offsets[id];
+  return static_cast<std::byte*>(memory_->block.get()) + memory_plan_.offsets[id];
 }
 
 std::vector<const void*> SectionRunner::Read(const ValueIds& ids) const {
@@ -208,8 +209,10 @@ absl::Status SectionRunner::CheckBatch(const SectionBatch& batch) const {
 
 absl::Status SectionRunner::Begin(const SectionBatch& batch) {
   SOAP_RETURN_IF_ERROR(CheckBatch(batch));
-  if (memory_ == nullptr) {
-    SOAP_ASSIGN_OR_RETURN(memory_, options_.backend->Allocate(memory_plan_.bytes));
+  if (memory_->bytes < memory_plan_.bytes) {
+    *memory_ = {};  // not two at a time
+    SOAP_ASSIGN_OR_RETURN(memory_->block, options_.backend->Allocate(memory_plan_.bytes));
+    memory_->bytes = memory_plan_.bytes;
   }
   batch_ = batch;
   next_step_ = 0;

@@ -24,12 +24,20 @@ namespace soapstone::models {
 // Kernels of one backend by what was asked for; sections that one thread runs may share theirs.
 using KernelCache = std::map<std::string, std::unique_ptr<compute::Kernel>>;
 
+// Where values lie during a run. Runners of one thread may have one together: nothing in it is kept
+// from a run to the next.
+struct SectionMemory {
+  std::shared_ptr<void> block;
+  size_t bytes = 0;
+};
+
 struct SectionOptions {
   std::shared_ptr<compute::Backend> backend;  // null: the CPU
   std::shared_ptr<KernelCache> kernels;       // of that backend; null: its own
   int threads = 1;                            // of that; bits depend on it
   uint64_t seed = 0;                          // of dropout
   bool training = true;                       // false: ForwardHalf, as in evaluation
+  std::shared_ptr<SectionMemory> memory;      // null: its own
 };
 
 // Of the batch that a run is for.
@@ -117,7 +125,7 @@ class SectionRunner {
   MemoryPlan memory_plan_;
   BufferPool pool_;
   std::vector<BufferPool::Block> params_;  // by block
-  std::shared_ptr<void> memory_;
+  const std::shared_ptr<SectionMemory> memory_;
   std::vector<Buffer> taken_;  // by incoming block
 
   SectionBatch batch_;

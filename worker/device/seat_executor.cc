@@ -85,6 +85,7 @@ SeatExecutor::SeatExecutor(SeatExecutorOptions options)
     : options_(std::move(options)),
       batches_(&options_.data->train, options_.seed, options_.batch),
       kernels_(std::make_shared<models::KernelCache>()),
+      memory_(std::make_shared<models::SectionMemory>()),
       sums_(options_.layout->params().size()) {}
 
 absl::StatusOr<std::unique_ptr<SeatExecutor>> SeatExecutor::Create(SeatExecutorOptions options) {
@@ -102,7 +103,7 @@ uint64_t SeatExecutor::memory_bytes() const {
     for (const models::IncomingBlock& block : bound.runner->section().incoming) {
       early += 2 * BytesOf(block.size);
     }
-    step += static_cast<uint64_t>(bound.runner->memory().bytes) + early;
+    step = std::max(step, static_cast<uint64_t>(bound.runner->memory().bytes) + early);
     for (const models::ParamBlock& block : bound.runner->section().param_blocks) {
       parameters += BytesOf(block.tensor.shape());
     }
@@ -130,7 +131,8 @@ absl::StatusOr<SeatExecutor::Bound> SeatExecutor::Bind(const models::Section& se
                         models::SectionRunner::Create(section, {.backend = options_.backend,
                                                                 .kernels = kernels_,
                                                                 .seed = options_.seed,
-                                                                .training = training}));
+                                                                .training = training,
+                                                                .memory = memory_}));
   for (const models::ParamBlock& block : section.param_blocks) {
     bound.uses.push_back(UsesOf(block));
   }
@@ -208,7 +210,8 @@ void SeatExecutor::CarryOut(const DeviceCommand& command, const BeginBatch& begi
   int64_t counted = INT64_MAX;
   if (begin.held_out) {
     if (!evaluates_.has_value()) {
-      bound_.clear();  // their memory is not needed any more
+      bound_.clear();
+      *memory_ = {};  // so much is not needed any more
       absl::StatusOr<Bound> bound = Bind(*options_.evaluation, /*training=*/false);
       LOG_IF(FATAL, !bound.ok()) << "the held-out samples: " << bound.status();
       evaluates_ = *std::move(bound);

@@ -118,9 +118,10 @@ class SeatExecutor {
   SeatExecutorOptions options_;
   models::Batches batches_;
   std::shared_ptr<models::KernelCache> kernels_;
-  std::map<uint64_t, Bound> bound_;  // by samples of the batch
-  std::optional<Bound> evaluates_;   // from the first batch of held-out samples on
-  std::vector<Buffers> values_;      // the last that were loaded, by shard
+  std::shared_ptr<models::SectionMemory> memory_;  // of whatever runs
+  std::map<uint64_t, Bound> bound_;                // by samples of the batch
+  std::optional<Bound> evaluates_;                 // from the first batch of held-out samples on
+  std::vector<Buffers> values_;                    // the last that were loaded, by shard
   Bound* running_ = nullptr;
   models::MiniBatch feed_;
   std::vector<const void*> fields_;  // of it, as the section in hand has them
