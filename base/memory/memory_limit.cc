@@ -14,16 +14,17 @@ namespace {
 constexpr uint64_t kUnknown = std::numeric_limits<uint64_t>::max();
 constexpr uint64_t kWhereNothingTells = uint64_t{4} << 30;
 
-// Names of a control group's files, and the key in its memory.stat of pages of files that go when
-// they are in the way.
+// Names of a control group's files, and the keys in its memory.stat of pages of files, which go
+// when they are in the way, also those that were read twice.
 struct GroupFiles {
   const char* limit;
   const char* used;
-  const char* unused_pages;
+  const char* inactive_pages;
+  const char* active_pages;
 };
 constexpr GroupFiles kVersion1 = {"memory.limit_in_bytes", "memory.usage_in_bytes",
-                                  "total_inactive_file"};
-constexpr GroupFiles kVersion2 = {"memory.max", "memory.current", "inactive_file"};
+                                  "total_inactive_file", "total_active_file"};
+constexpr GroupFiles kVersion2 = {"memory.max", "memory.current", "inactive_file", "active_file"};
 
 struct Group {
   std::string dir;
@@ -89,7 +90,7 @@ uint64_t AvailableIn(const Group& group) {
   uint64_t pages = 0;
   std::string key;
   for (uint64_t value = 0; stat >> key >> value;) {
-    if (key == group.files.unused_pages) pages = value;
+    if (key == group.files.inactive_pages || key == group.files.active_pages) pages += value;
   }
   const uint64_t firm = used - std::min(used, pages);
   return limit - std::min(limit, firm);

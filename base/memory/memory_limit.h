@@ -14,7 +14,7 @@ namespace soapstone {
 uint64_t MemoryLimit();
 
 // Bytes that can be taken without swapping: the least of what the machine has free and of what
-// those groups leave, in which pages of files that nobody has used for long count as free.
+// those groups leave, in which pages of files count as free.
 // UINT64_MAX where nothing tells.
 uint64_t AvailableMemory();
 

@@ -61,8 +61,9 @@ TEST_F(MemoryLimitTest, WhatIsFreeIsTheLeastThatTheMachineAndItsGroupsLeave) {
   Write("/sys/fs/cgroup/a/b/memory.max", std::to_string(900 * kMiB));
   Write("/sys/fs/cgroup/a/b/memory.current", std::to_string(200 * kMiB));
   EXPECT_EQ(AvailableMemoryUnder(root_), 700 * kMiB);
-  Write("/sys/fs/cgroup/a/b/memory.stat", "anon 5\ninactive_file " + std::to_string(50 * kMiB));
-  EXPECT_EQ(AvailableMemoryUnder(root_), 750 * kMiB);
+  Write("/sys/fs/cgroup/a/b/memory.stat", "anon 5\ninactive_file " + std::to_string(50 * kMiB) +
+                                              "\nactive_file " + std::to_string(30 * kMiB));
+  EXPECT_EQ(AvailableMemoryUnder(root_), 780 * kMiB);
   Write("/sys/fs/cgroup/a/memory.max", std::to_string(300 * kMiB));
   Write("/sys/fs/cgroup/a/memory.current", std::to_string(310 * kMiB));
   EXPECT_EQ(AvailableMemoryUnder(root_), 0);
@@ -74,8 +75,9 @@ TEST_F(MemoryLimitTest, OfVersion1WhatTheGroupLeavesCountsToo) {
   Write("/sys/fs/cgroup/memory/a/memory.limit_in_bytes", std::to_string(300 * kMiB));
   Write("/sys/fs/cgroup/memory/a/memory.usage_in_bytes", std::to_string(120 * kMiB));
   Write("/sys/fs/cgroup/memory/a/memory.stat",
-        "inactive_file 7\ntotal_inactive_file " + std::to_string(20 * kMiB));
-  EXPECT_EQ(AvailableMemoryUnder(root_), 200 * kMiB);
+        "inactive_file 7\ntotal_inactive_file " + std::to_string(20 * kMiB) +
+            "\ntotal_active_file " + std::to_string(30 * kMiB));
+  EXPECT_EQ(AvailableMemoryUnder(root_), 230 * kMiB);
 }
 
 TEST(MemoryLimit, IsWhatThisMachineHasAtMost) {
