@@ -47,7 +47,7 @@ class NodeTransport final : public Transport {
             options, [this](const auto& key) { return !nodes_.holders().IsAwaited(key); })),
         local_(&shm_links_, static_cast<size_t>(options.queue_messages_max)),
         zmq_(SocketOptionsOf(options), options.door,
-             NumberedOptionsOf(options, [this](const auto& peer) { return nodes_.Waits(peer); }),
+             NumberedOptionsOf(options, [this](const auto& peer) { return Waits(peer); }),
              // One frame beyond the limit is kept (and one for the header), so that Decode sees
              // that there are too many.
              options.frame_limits.payload_frames_max + 2, &rejections_),
@@ -63,8 +63,8 @@ class NodeTransport final : public Transport {
   absl::Status Open();
 
   absl::Status Connect(wire::Address peer, const std::string& endpoint) override;
-  void SetSelf(wire::Address self) override { nodes_.identity().SetSelf(self); }
-  void SetSession(uint64_t session) override { nodes_.identity().SetSession(session); }
+  void SetSelf(wire::Address self) override;
+  void SetSession(uint64_t session) override;
   std::string process_key() const override { return nodes_.holders().own_key(); }
   void SetHolder(wire::Address node, const std::string& key) override;
   absl::Status Send(wire::Address node, const wire::Message& message) override;
@@ -102,6 +102,8 @@ class NodeTransport final : public Transport {
   void LoseLocal(const LostLocalLink& lost);
   void TakeNote(const ZmqSockets::Source& from, const Buffer& frame);
   uint64_t session() const { return nodes_.identity().session(); }
+  bool Waits(const std::string& peer) const;
+  void LookForWaiting();
   bool Poll(SteadyTime deadline);
 
   const ZmqOptions options_;
@@ -120,6 +122,7 @@ class NodeTransport final : public Transport {
   NodeSender sender_;
   std::vector<LostNode> lost_;
   std::optional<wire::Message> early_;  // came while a Send waited for room
+  bool guests_wait_ = false;            // until we know the session
   int since_tend_ = 0;                  // messages
   SteadyTime tended_at_ = SteadyTime::InfinitePast();
   int local_in_a_row_ = 0;
@@ -145,6 +148,30 @@ absl::Status NodeTransport::Open() {
 absl::Status NodeTransport::Connect(wire::Address peer, const std::string& endpoint) {
   if (closed_) return absl::FailedPreconditionError("the transport is closed");
   return sender_.Connect(peer, endpoint);
+}
+
+// Others may be welcomed before us, and what they say to us then may come by a faster way than our
+// own welcome: it waits, where it would be refused, and lost. We hear the scheduler by a connection
+// of our own.
+void NodeTransport::LookForWaiting() {
+  const bool before = guests_wait_;
+  guests_wait_ = session() == 0 && nodes_.identity().self().role != wire::Role::kScheduler;
+  shm_links_.LetGuestsWait(guests_wait_);
+  if (before && !guests_wait_) zmq_.Release();
+}
+
+void NodeTransport::SetSelf(wire::Address self) {
+  nodes_.identity().SetSelf(self);
+  LookForWaiting();
+}
+
+void NodeTransport::SetSession(uint64_t session) {
+  nodes_.identity().SetSession(session);
+  LookForWaiting();
+}
+
+bool NodeTransport::Waits(const std::string& peer) const {
+  return guests_wait_ || (options_.keys != nullptr && nodes_.Waits(peer));
 }
 
 void NodeTransport::SetHolder(wire::Address node, const std::string& key) {

@@ -36,7 +36,7 @@ NumberedOptions NumberedOptionsOf(const ZmqOptions& options,
                      .items_max = static_cast<uint64_t>(options.queue_messages_max)},
           .link_timeout = options.link_timeout,
           .links_max = options.route_limits.routes_max,
-          .waits = options.keys != nullptr ? std::move(waits) : nullptr};
+          .waits = std::move(waits)};
 }
 
 LocalOptions LocalOptionsOf(const ZmqOptions& options,

@@ -147,10 +147,13 @@ absl::Status ShmLinks::Send(LinkId link, std::string_view header,
   return sent;
 }
 
+bool ShmLinks::Waits(const Link& link) const { return guests_wait_ && !link.ours; }
+
 bool ShmLinks::Receive(LinkId* link, Buffers* frames) {
   for (size_t tried = 0; tried < turn_.size(); ++tried) {
     if (next_turn_ >= turn_.size()) next_turn_ = 0;
     Link* candidate = turn_[next_turn_++];
+    if (Waits(*candidate)) continue;
     SharedChannel& channel = *candidate->channel;
     bool got = channel.Receive(frames);
     if (!got && channel.wants_segment() && !candidate->ended) {
@@ -430,19 +433,21 @@ void ShmLinks::Retire(Link* link, bool ended) {
 }
 
 bool ShmLinks::readable() const {
-  return std::any_of(turn_.begin(), turn_.end(),
-                     [](const Link* link) { return link->readable() || link->ended; });
+  return std::any_of(turn_.begin(), turn_.end(), [this](const Link* link) {
+    return !Waits(*link) && (link->readable() || link->ended);
+  });
 }
 
 bool ShmLinks::may_be_readable() const {
   const int here = sched_getcpu();
-  return std::any_of(turn_.begin(), turn_.end(), [here](const Link* link) {
-    return link->state == State::kOpen && link->channel->other_cpu() != here;
+  return std::any_of(turn_.begin(), turn_.end(), [&](const Link* link) {
+    return link->state == State::kOpen && !Waits(*link) && link->channel->other_cpu() != here;
   });
 }
 
 bool ShmLinks::PrepareToSleep() {
   for (Link* link : turn_) {
+    if (Waits(*link)) continue;
     if ((!link->channel->wants_segment() && link->channel->PrepareToSleep()) || link->ended) {
       Woke();
       return true;

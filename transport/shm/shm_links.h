@@ -92,6 +92,9 @@ class ShmLinks {
   // The next message of some link, each in its turn: frames[0] is its header, which lasts until the
   // next call. False: none.
   bool Receive(LinkId* link, Buffers* frames);
+  // From now on nothing is taken of links that others made, or all is again: it waits in their
+  // memory.
+  void LetGuestsWait(bool wait) { guests_wait_ = wait; }
 
   // Takes what sockets have for us: new links, segments, ends. Call it when one of the descriptors
   // of AddPollItems can be read, and now and then.
@@ -120,6 +123,7 @@ class ShmLinks {
  private:
   struct Link;
   static std::function<bool(const SharedArena::Segment&)> ShowBy(Link* link);
+  bool Waits(const Link& link) const;
   bool MayBeShown(Link* link);
   void GiveUp(Link* link, std::string why);
   void Accept();
@@ -142,6 +146,7 @@ class ShmLinks {
   static void Silence(const Link& link);
 
   const LocalOptions options_;
+  bool guests_wait_ = false;
   bool mending_ = false;
   PauseWatch pauses_;
   std::vector<LostLocalLink> lost_;
