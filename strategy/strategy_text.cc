@@ -5,6 +5,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
+#include "glog/logging.h"
 #include "strategy/machine_text.h"
 #include "wire/config/text_config.h"
 
@@ -199,6 +200,62 @@ absl::StatusOr<Strategy> StrategyFrom(const wire::Strategy& message, const std::
   const absl::Status fits = CheckStrategy(graph, machine, strategy);
   if (!fits.ok()) return Refuse(file, fits.message());
   return strategy;
+}
+
+namespace {
+
+using Part = std::pair<uint32_t, uint32_t>;  // operator, part
+
+// By device, the parts that it has, ascending.
+std::vector<std::vector<Part>> PartsByDevice(const Strategy& strategy, size_t devices) {
+  std::vector<std::vector<Part>> parts(devices);
+  for (uint32_t op = 0; op < strategy.ops.size(); ++op) {
+    const std::vector<uint32_t>& of = strategy.ops[op].devices;
+    for (uint32_t part = 0; part < of.size(); ++part) parts[of[part]].push_back({op, part});
+  }
+  return parts;
+}
+
+}  // namespace
+
+void SetOrder(const OpGraph& graph, const Strategy& strategy, const Order& order,
+              wire::Strategy* message) {
+  CHECK(CheckOrder(graph, strategy, order).ok());
+  const std::vector<std::vector<Part>> parts = PartsByDevice(strategy, order.size());
+  message->clear_order();
+  for (size_t seat = 0; seat < order.size(); ++seat) {
+    wire::SeatOrder* to = message->add_order();
+    for (const TaskRef& task : order[seat]) {
+      const auto at =
+          std::lower_bound(parts[seat].begin(), parts[seat].end(), Part{task.op, task.part});
+      const auto number = static_cast<uint32_t>(at - parts[seat].begin());
+      to->add_halves(2 * number + (task.backward ? 1 : 0));
+    }
+  }
+}
+
+absl::StatusOr<Order> OrderFrom(const wire::Strategy& message, const std::string& file,
+                                const OpGraph& graph, const Strategy& strategy) {
+  if (message.order().empty()) return CanonicalOrder(graph, strategy, message.devices());
+  if (static_cast<uint32_t>(message.order_size()) != message.devices()) {
+    return Refuse(file, "order: of ", message.order_size(), " devices, and there are ",
+                  message.devices());
+  }
+  const std::vector<std::vector<Part>> parts = PartsByDevice(strategy, message.devices());
+  Order order(message.devices());
+  for (uint32_t seat = 0; seat < message.devices(); ++seat) {
+    for (const uint32_t half : message.order(static_cast<int>(seat)).halves()) {
+      if (half / 2 >= parts[seat].size()) {
+        return Refuse(file, "order: device ", seat, " has ", parts[seat].size(),
+                      " parts, so no half ", half);
+      }
+      const Part& part = parts[seat][half / 2];
+      order[seat].push_back({.op = part.first, .part = part.second, .backward = half % 2 == 1});
+    }
+  }
+  const absl::Status runs = CheckOrder(graph, strategy, order);
+  if (!runs.ok()) return Refuse(file, "order: ", runs.message());
+  return order;
 }
 
 absl::StatusOr<Strategy> StrategyForWorkers(const wire::Strategy& message, const std::string& file,

@@ -7,6 +7,7 @@
 #include "absl/status/statusor.h"
 #include "strategy/machine.h"
 #include "strategy/op_graph.h"
+#include "strategy/order.h"
 #include "strategy/strategy.h"
 #include "wire/config/strategy.pb.h"
 
@@ -31,6 +32,15 @@ absl::StatusOr<Strategy> StrategyFrom(const wire::Strategy& message, const std::
 // machine; a device without a part.
 absl::StatusOr<Strategy> StrategyForWorkers(const wire::Strategy& message, const std::string& file,
                                             const OpGraph& graph);
+
+// Of a strategy of the message. REQUIRES: CheckOrder.
+void SetOrder(const OpGraph& graph, const Strategy& strategy, const Order& order,
+              wire::Strategy* message);
+
+// The order in the message, or the canonical one where there is none.
+// Errors: InvalidArgument, "file: what": devices or halves that are not there; those of CheckOrder.
+absl::StatusOr<Order> OrderFrom(const wire::Strategy& message, const std::string& file,
+                                const OpGraph& graph, const Strategy& strategy);
 
 // "owner", "ring", "servers"
 std::string NameOf(Synchronization synchronization);

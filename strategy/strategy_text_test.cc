@@ -147,6 +147,30 @@ TEST_F(StrategyTextTest, WhatDoesNotFitIsRefusedInOneLine) {
   EXPECT_THAT(ErrorWith("batch: 8", "bath: 8"), HasSubstr("f:4:"));
 }
 
+TEST_F(StrategyTextTest, AnOrderIsReadBackAndOneThatCannotRunIsRefused) {
+  graph_ = *MakeOpGraph(*models::BuildModel("mlp", models::ModelInput{}),
+                        {.batch = 8, .micro_batches = 4});
+  strategy_ = SingleDevice(graph_, 0);
+  for (size_t k = 0; k < graph_.ops.size(); k += 2) strategy_.ops[k].devices = {1};
+  wire::Strategy message = MessageOf(graph_, machine_, "costs", strategy_);
+  const auto read = [&] { return OrderFrom(message, "f", graph_, strategy_); };
+  EXPECT_EQ(*read(), CanonicalOrder(graph_, strategy_, 4));  // a file that has none
+  const Order order = CanonicalOrder(graph_, strategy_, 4, 1);
+  ASSERT_TRUE(order != CanonicalOrder(graph_, strategy_, 4));
+  SetOrder(graph_, strategy_, order, &message);
+  EXPECT_EQ(*read(), order);
+  const auto error = [&] { return std::string(read().status().message()); };
+  message.mutable_order(1)->set_halves(0, 1000);
+  EXPECT_THAT(error(), HasSubstr("f: order: device 1 has"));
+  message.mutable_order(1)->set_halves(0, message.order(1).halves(1));
+  EXPECT_THAT(error(), HasSubstr("f: order: the order of seat 1 has a task twice"));
+  SetOrder(graph_, strategy_, order, &message);
+  message.mutable_order(1)->mutable_halves()->RemoveLast();
+  EXPECT_THAT(error(), HasSubstr("f: order: the order lacks"));
+  message.mutable_order()->RemoveLast();
+  EXPECT_THAT(error(), HasSubstr("f: order: of 3 devices, and there are 4"));
+}
+
 TEST_F(StrategyTextTest, AFileThatEndsEarlyIsRefused) {
   const wire::Strategy message = MessageOf(graph_, machine_, "costs", strategy_);
   wire::Strategy shorter = message;

@@ -5,6 +5,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
+#include "strategy/lowering.h"
 #include "strategy/op_graph.h"
 #include "strategy/order.h"
 #include "strategy/strategy_text.h"
@@ -49,11 +50,6 @@ absl::Status ScaleCuts(const models::IterationDim& from, const models::Iteration
   return absl::OkStatus();
 }
 
-absl::StatusOr<TeamProgram> LowerFor(const OpGraph& graph, const Strategy& strategy,
-                                     uint32_t seats) {
-  return Lower(graph, strategy, CanonicalOrder(graph, strategy, seats));
-}
-
 }  // namespace
 
 absl::StatusOr<Strategy> ForOtherBatch(const OpGraph& from, const Strategy& strategy,
@@ -85,6 +81,7 @@ absl::StatusOr<TeamPlan> PlanTeam(const models::Graph& graph, const wire::Strate
   if (!whole.ok()) return InFile(file, whole.status());
   SOAP_ASSIGN_OR_RETURN(const Strategy strategy, StrategyForWorkers(message, file, *whole));
   if (const absl::Status means = CheckMeans(strategy); !means.ok()) return InFile(file, means);
+  SOAP_ASSIGN_OR_RETURN(const Order order, OrderFrom(message, file, *whole, strategy));
   absl::StatusOr<Pieces> pieces = PiecesOf(*whole, strategy);
   if (!pieces.ok()) return InFile(file, pieces.status());
   for (const int64_t size : sizes) {
@@ -93,7 +90,7 @@ absl::StatusOr<TeamPlan> PlanTeam(const models::Graph& graph, const wire::Strate
     if (!of_size.ok()) return InFile(file, of_size.status());
     absl::StatusOr<Strategy> fitted = ForOtherBatch(*whole, strategy, *of_size);
     if (!fitted.ok()) return InFile(file, fitted.status());
-    absl::StatusOr<TeamProgram> program = LowerFor(*of_size, *fitted, plan.seats);
+    absl::StatusOr<TeamProgram> program = Lower(*of_size, *fitted, order);
     if (!program.ok()) return InFile(file, program.status());
     plan.steps[size] = *std::move(program);
   }

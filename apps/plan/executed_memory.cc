@@ -36,7 +36,9 @@ absl::StatusOr<std::vector<int64_t>> ExecutedMemory(const planner::OpGraph& grap
                                                     const planner::Strategy& strategy,
                                                     const ExecutedMemoryOptions& options) {
   const planner::Order order =
-      planner::CanonicalOrder(graph, strategy, options.devices, options.in_flight);
+      options.order.empty()
+          ? planner::CanonicalOrder(graph, strategy, options.devices, options.in_flight)
+          : options.order;
   SOAP_ASSIGN_OR_RETURN(planner::TeamProgram program,
                         planner::Lower(graph, strategy, order, planner::Purpose::kMeasure));
   const bool on_servers = strategy.synchronization == planner::Synchronization::kServers;

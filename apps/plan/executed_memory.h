@@ -8,13 +8,15 @@
 
 #include "absl/status/statusor.h"
 #include "strategy/op_graph.h"
+#include "strategy/order.h"
 #include "strategy/strategy.h"
 
 namespace soapstone::apps {
 
 struct ExecutedMemoryOptions {
   uint32_t devices = 1;
-  uint32_t in_flight = 0;       // micro-batches under way at once; 0: all
+  uint32_t in_flight = 0;       // micro-batches under way at once; 0: all. Where there is no order:
+  planner::Order order;         // empty: the canonical one
   double optimizer_floats = 0;  // state kept by element of a parameter: 1 momentum, 2 adam
 };
 

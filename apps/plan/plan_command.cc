@@ -331,6 +331,8 @@ class PlanRun {
       wire::Strategy message =
           planner::MessageOf(graph, planning_->machine(), summary_.costs_sha256, plan.strategy);
       FillPrediction(plan, message.mutable_predicted());
+      const planner::Order order = planning_->OrderOf(plan.strategy);
+      if (!order.empty()) planner::SetOrder(graph, plan.strategy, order, &message);
       SOAP_RETURN_IF_ERROR(WriteWholeFile(
           flags_.output_path,
           absl::StrCat("# By `soapstone plan` (docs/planner.md).\n", wire::TextOf(message))));

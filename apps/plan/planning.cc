@@ -21,6 +21,7 @@
 #include "scheduler/planner/cost/measured_cost.h"
 #include "scheduler/planner/cost/roofline_cost.h"
 #include "scheduler/planner/searchers/baselines.h"
+#include "scheduler/planner/timeline/seat_order.h"
 #include "strategy/machine_text.h"
 #include "strategy/strategy_text.h"
 #include "strategy/team_parts.h"
@@ -175,6 +176,7 @@ void Planning::MeasureMemory(planner::PricedStrategy* priced) const {
     bytes = ExecutedMemory(graph_, priced->strategy,
                            {.devices = static_cast<uint32_t>(devices),
                             .in_flight = priced->breakdown.in_flight,
+                            .order = OrderOf(priced->strategy),
                             .optimizer_floats = simulator_options_.optimizer_floats});
   }
   if (!bytes.ok()) {
@@ -195,6 +197,12 @@ std::vector<planner::TimelineTask> Planning::Timeline(const planner::Strategy& s
   planner::Simulator simulator(&graph_, machine_.get(), costs_.get(), simulator_options_);
   CHECK(simulator.SetStrategy(strategy).ok());
   return simulator.Timeline();
+}
+
+planner::Order Planning::OrderOf(const planner::Strategy& strategy) const {
+  if (!for_workers_) return {};
+  const auto devices = static_cast<uint32_t>(machine_->devices().size());
+  return planner::SeatOrder(graph_, devices, Timeline(strategy));
 }
 
 ComparedStrategies Planning::Compare(const std::string& name, planner::Strategy strategy,

@@ -17,6 +17,7 @@
 #include "scheduler/planner/simulator/strategy_evaluator.h"
 #include "strategy/machine.h"
 #include "strategy/op_graph.h"
+#include "strategy/order.h"
 #include "strategy/strategy.h"
 
 namespace soapstone::apps {
@@ -70,6 +71,8 @@ class Planning {
   // The mean iteration under each staleness up to `max`, stale copies held in memory.
   std::vector<planner::StaleIteration> Stalenesses(planner::Strategy strategy, uint32_t max) const;
   std::vector<planner::TimelineTask> Timeline(const planner::Strategy& strategy) const;
+  // In which workers are to run it; empty where it is not for workers.
+  planner::Order OrderOf(const planner::Strategy& strategy) const;
   // Data parallelism, model parallelism, the expert's, each with the synchronization that was asked
   // for, or else the one that suits it best. Two threads, which ask give_up while they price one:
   // where it says so, that is left out, but for data parallelism in the first way. Empty: nothing

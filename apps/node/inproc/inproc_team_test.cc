@@ -67,10 +67,16 @@ class Team {
  public:
   Team(uint32_t seats, uint32_t micro_batches) : seats_(seats), micro_batches_(micro_batches) {}
 
+  // in_flight: of the order that the file says; none: it says none.
   void Write(const planner::OpGraph& graph, planner::Strategy strategy,
-             planner::Synchronization way = planner::Synchronization::kServers) {
+             planner::Synchronization way = planner::Synchronization::kServers,
+             std::optional<uint32_t> in_flight = std::nullopt) {
     planner::SetSynchronization(way, &strategy);
     wire::Strategy message = planner::MessageOf(graph, MachineOf(seats_), "none", strategy);
+    if (in_flight.has_value()) {
+      planner::SetOrder(graph, strategy,
+                        planner::CanonicalOrder(graph, strategy, seats_, *in_flight), &message);
+    }
     std::ofstream(path_) << wire::TextOf(message);
   }
   wire::JobConfig Config(uint32_t servers) const {
@@ -126,10 +132,13 @@ TEST(InprocTeamTest, PlacementsHaveTheBitsOfOneProcess) {
     const auto micro_batches = static_cast<uint32_t>(draws.Between(1, 5));
     const planner::OpGraph graph = GraphOf(micro_batches);
     Team team(seats, micro_batches);
-    team.Write(graph, draws.Coin()
-                          ? planner::RandomPipeline(graph, seats, &draws)
-                          : Together(graph, planner::RandomStrategy(
-                                                graph, {.seats = seats, .splits = false}, &draws)));
+    const planner::Strategy strategy =
+        draws.Coin() ? planner::RandomPipeline(graph, seats, &draws)
+                     : Together(graph, planner::RandomStrategy(
+                                           graph, {.seats = seats, .splits = false}, &draws));
+    // Whatever the order, and however many micro-batches are under way.
+    team.Write(graph, strategy, planner::Synchronization::kServers,
+               made % 2 == 0 ? std::nullopt : std::optional<uint32_t>(draws.Between(1, 3)));
     if (!IsTaken(team)) continue;
     EXPECT_EQ(team.Run(static_cast<uint32_t>(draws.Between(1, 2))), WholeHash(micro_batches))
         << made;
