@@ -14,8 +14,14 @@ void RetiredSockets::Take(ZmqSocket socket, SteadyTime now) {
 
 void RetiredSockets::Tend(SteadyTime now) {
   std::erase_if(retired_, [now](Retired& retired) {
+    if (now >= retired.until) return true;
+    if (!retired.socket.HasEnded()) return false;
     // One that libzmq has connected again would take the routing id of the present one.
-    return retired.socket.HasEnded() || now >= retired.until;
+    if (!retired.socket.IsConnected()) return true;
+    retired.socket
+        .ForgetEnds();  // nobody came to look in time: that connection is to end first too
+    retired.socket.EndConnection();
+    return false;
   });
 }
 

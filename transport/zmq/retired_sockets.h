@@ -28,6 +28,7 @@ class RetiredSockets {
   // REQUIRES: its connection is watched.
   void Take(ZmqSocket socket, SteadyTime now);
   // Closes what can be. To be called before libzmq connects again by itself: it does after 100 ms.
+  // Where it has, because the thread did not run for so long, that connection is ended as well.
   void Tend(SteadyTime now);
   // Closes all; what is unsent lingers.
   void Close(absl::Duration linger);

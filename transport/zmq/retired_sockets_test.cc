@@ -107,6 +107,19 @@ void BreakSome(uint32_t numbers) {
 }
 
 // Closed as they are replaced, they end this process within some two hundred of these rounds.
+// The thread gets no processor for that long. A connection that was made again may break as well,
+// with a message half sent.
+TEST_F(RetiredSocketsTest, OneThatIsConnectedAgainIsNotClosedBeforeThatConnectionHasEndedToo) {
+  retired_.Take(Connected(), SteadyNow());
+  const SteadyTime deadline = SteadyNow() + absl::Seconds(60);
+  while (Connections().size() != 0 && SteadyNow() < deadline) absl::SleepFor(absl::Milliseconds(1));
+  while (Connections().size() < 2 && SteadyNow() < deadline) absl::SleepFor(absl::Milliseconds(1));
+  absl::SleepFor(absl::Milliseconds(50));  // until libzmq has said so
+  retired_.Tend(SteadyNow());
+  EXPECT_EQ(retired_.size(), 1u);
+  TendUntilEmpty();
+}
+
 TEST_F(RetiredSocketsTest, ConnectionsMayBreakWhileTheyAreReplacedInTheMiddleOfMessages) {
   constexpr uint32_t kRounds = 400;
   constexpr int kMessages = 6;
