@@ -84,6 +84,7 @@ std::string KindOfRun(wire::JobConfig filled, const std::string& stragglers,
   cluster->clear_scheduler();
   cluster->clear_heartbeat_s();
   cluster->clear_start_timeout_s();
+  cluster->clear_table_rows_max();  // no model of tables is taken
   if (!real) {
     cluster->clear_transport();
     cluster->clear_device();

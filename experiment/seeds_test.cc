@@ -48,7 +48,7 @@ TEST(Seeds, StayTheSameWhereTheRunsDo) {
   EXPECT_EQ(SeedsWith("model: \"softmax\"", "model: \"softmax\" output { log_dir: \"x\" }"), seeds);
   for (const char* field :
        {"heartbeat_s: 0.25", "grace_s: 24", "link_timeout_s: 7", "link_bytes: 99999999",
-        "heartbeat_timeout_s: 6", "isa: \"avx2\"", "security: \"off\""}) {
+        "heartbeat_timeout_s: 6", "isa: \"avx2\"", "security: \"off\"", "table_rows_max: 1000"}) {
     EXPECT_EQ(SeedsWith("servers: 1", absl::StrCat("servers: 1 ", field)), seeds) << field;
   }
   EXPECT_EQ(SeedsWith("stall:p=0.02,factor=6", "stall:factor=6.0,p=0.020"), seeds);
