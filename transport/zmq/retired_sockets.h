@@ -2,8 +2,8 @@
 // the process (an assertion in its session_base.cpp, clean_pipes) where a connection breaks just
 // when its socket is closed, with a message half sent: and a connection in whose place another
 // comes often breaks then. So its connection is ended first, and a socket is closed when libzmq has
-// told of that. Not before: a ROUTER keeps the earlier of two connections of one name as long as
-// that lives.
+// told of that; not later, for libzmq connects it again, and a ROUTER answers by the later of two
+// connections of one name.
 // A hole is left: libzmq's threads carry a close out, and connect again after 100 ms. Where they
 // get no processor for that long (twelve of the test of breaks at once on two cores: one in three),
 // the assertion is met all the same. Sockets that never connect again by themselves would close it.
