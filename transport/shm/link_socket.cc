@@ -73,8 +73,9 @@ LinkNoteCame ReceiveLinkNote(int socket, LinkNote* note, LinkFds* fds) {
     fds->fds.resize(count);
     std::memcpy(fds->fds.data(), CMSG_DATA(head), count * sizeof(int));
   }
-  const bool good = got == sizeof(*note) && note->magic == kLinkMagic &&
-                    note->version == kLinkVersion && (message.msg_flags & MSG_CTRUNC) == 0;
+  const bool good =
+      got == sizeof(*note) && note->magic == kLinkMagic && note->version == kLinkVersion;
+  if (good && (message.msg_flags & MSG_CTRUNC) != 0) return LinkNoteCame::kCut;
   return good ? LinkNoteCame::kNote : LinkNoteCame::kEnd;
 }
 

@@ -53,6 +53,7 @@ enum class LinkNoteCame : uint8_t {
   kNothing,
   kNote,
   kEnd,  // of the socket, or something that is no note of ours
+  kCut,  // a note without its descriptors: this process may have no more
 };
 LinkNoteCame ReceiveLinkNote(int socket, LinkNote* note, LinkFds* fds);
 

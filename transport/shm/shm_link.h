@@ -34,6 +34,7 @@ struct ShmLinks::Link {
   SteadyTime broken_since = SteadyTime::InfiniteFuture();
   SteadyTime dial_at = SteadyTime::InfinitePast();
   SteadyTime wants_since = SteadyTime::InfiniteFuture();  // a message, a segment not shown yet
+  SteadyTime cut_since = SteadyTime::InfiniteFuture();    // segments came without a descriptor
   int socket = -1;                                        // -1: broken, unless the link has ended
   int bell_in = -1;                                       // the other side rings it, when we sleep
   int bell_out = -1;                                      // and we the other's

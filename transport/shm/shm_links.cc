@@ -167,7 +167,7 @@ bool ShmLinks::Receive(LinkId* link, Buffers* frames) {
       if (waits || candidate->ended) NoteEnd(*candidate);  // it was under way
       return true;
     }
-    const bool stuck = channel.wants_segment() && !waits && !MayBeShown(candidate);
+    const bool stuck = channel.wants_segment() && !MayBeShown(candidate);
     if (candidate->ended) {
       Retire(candidate, true);
     } else if (channel.broken() || stuck) {
@@ -298,6 +298,7 @@ bool ShmLinks::ReadNote(Link* link) {
   const LinkNoteCame got = ReceiveLinkNote(link->socket, &note, &came);
   if (got == LinkNoteCame::kNothing) return false;
   bool good = got == LinkNoteCame::kNote;
+  if (got == LinkNoteCame::kCut) link->cut_since = std::min(link->cut_since, SteadyNow());
   switch (good ? note.word : Word::kUnknown) {
     case Word::kHello:
       good = TakeOver(link, came.fds);
@@ -315,6 +316,7 @@ bool ShmLinks::ReadNote(Link* link) {
     case Word::kSegment:
       good = came.fds.size() == 1 && link->channel != nullptr &&
              link->channel->AddSegment(note.id, note.size, came.fds[0]);
+      if (good) link->cut_since = SteadyTime::InfiniteFuture();
       break;
     case Word::kGoOn:
       good = link->channel == nullptr && GoOn(link, note.id);
@@ -415,6 +417,9 @@ void ShmLinks::Progress() {
     if (link->socket >= 0) ReadSocket(link.get());
     pauses_.Forgive(&link->broken_since);
     pauses_.Forgive(&link->wants_since);
+    pauses_.Forgive(&link->cut_since);
+    // Each socket that is made again shows the segment again, in vain.
+    if (now - link->cut_since >= options_.link_timeout) Lose(link.get(), "too many open files");
     if (link->broken_since != SteadyTime::InfiniteFuture() && !link->ended) Mend(link.get(), now);
     const bool late = now - link->opened > kOpeningPatience;
     // Nobody has its memory: what was to go by it goes another way.

@@ -3,6 +3,7 @@
 
 #include <sched.h>
 #include <signal.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/un.h>
 #include <sys/wait.h>
@@ -202,7 +203,8 @@ TEST_F(ShmLinksTest, ALookIsWorthItWhereAnotherProcessorSends) {
 // segments are shown after the socket's first word; by a process of which the test is the other.
 class ShmLinksLateSegmentTest : public ShmLinksTest {
  protected:
-  ShmLinksLateSegmentTest() : listens_({.link_timeout = absl::Milliseconds(500)}) {
+  explicit ShmLinksLateSegmentTest(absl::Duration link_timeout = absl::Milliseconds(500))
+      : listens_({.link_timeout = link_timeout}) {
     EXPECT_TRUE(listens_.Listen(endpoint_).ok());
     channel_ = *SharedChannel::Map(memory_, true, [this](const SharedArena::Segment& segment) {
       segments_.push_back(&segment);
@@ -274,6 +276,67 @@ TEST_F(ShmLinksLateSegmentTest, ButNotForEver) {
   LinkFds came;
   ASSERT_EQ(ReceiveLinkNote(socket_, &note, &came), LinkNoteCame::kNote);
   EXPECT_EQ(note.word, LinkNote::Word::kBye);
+}
+
+// As where a process has no descriptor left: what shows a segment comes without one, which ends the
+// socket, and the next one's begin is no sign that things go on.
+TEST_F(ShmLinksLateSegmentTest, NorWhereASocketIsMadeAgainAndAgain) {
+  const SteadyTime began = SteadyNow();
+  LinkId from = 0;
+  std::vector<LostLocalLink> lost;
+  while (lost.empty() && SteadyNow() - began < absl::Seconds(5)) {
+    close(socket_);
+    socket_ = DialLink(endpoint_);
+    SendLinkNote(socket_, {.word = LinkNote::Word::kGoOn, .id = 1});
+    SendLinkNote(socket_, {.word = LinkNote::Word::kSegment, .id = segments_[0]->id, .size = 1});
+    for (int turn = 0; turn < 10; ++turn) {
+      EXPECT_FALSE(listens_.Receive(&from, &frames_));
+      listens_.Progress();
+      absl::SleepFor(absl::Milliseconds(1));
+    }
+    lost = listens_.TakeLost();
+  }
+  ASSERT_EQ(lost.size(), 1u);
+  EXPECT_GE(SteadyNow() - began, absl::Milliseconds(500));
+}
+
+class ShmLinksNoDescriptorTest : public ShmLinksLateSegmentTest {
+ protected:
+  // Who could not accept a link does not try again for a second.
+  ShmLinksNoDescriptorTest() : ShmLinksLateSegmentTest(absl::Milliseconds(2500)) {}
+  bool Show(const SharedArena::Segment& segment) const {
+    return SendLinkNote(socket_,
+                        {.word = LinkNote::Word::kSegment, .id = segment.id, .size = segment.size},
+                        {segment.fd});
+  }
+};
+
+// A segment is shown before a message mentions it: nobody wants it yet.
+TEST_F(ShmLinksNoDescriptorTest, LosesTheLinkThoughItsSocketIsMadeAgain) {
+  LinkId from = 0;
+  ASSERT_TRUE(Show(*segments_[0]));
+  ASSERT_EQ(Next(&listens_, nullptr, &from), "first");
+  rlimit usual = {};
+  ASSERT_EQ(getrlimit(RLIMIT_NOFILE, &usual), 0);
+  const rlimit none = {.rlim_cur = 0, .rlim_max = usual.rlim_max};
+  std::vector<LostLocalLink> lost;
+  for (const SteadyTime end = SteadyNow() + absl::Seconds(20); lost.empty() && SteadyNow() < end;) {
+    ASSERT_EQ(setrlimit(RLIMIT_NOFILE, &none), 0);
+    Show(*segments_[1]);
+    listens_.Progress();
+    ASSERT_EQ(setrlimit(RLIMIT_NOFILE, &usual), 0);
+    close(socket_);
+    socket_ = DialLink(endpoint_);
+    SendLinkNote(socket_, {.word = LinkNote::Word::kGoOn, .id = 1});
+    LinkNote note;
+    LinkFds came;
+    ASSERT_TRUE(Turn(&listens_, nullptr, [&] {
+      lost = listens_.TakeLost();
+      return !lost.empty() || ReceiveLinkNote(socket_, &note, &came) == LinkNoteCame::kNote;
+    }));
+  }
+  ASSERT_EQ(lost.size(), 1u);
+  EXPECT_EQ(lost[0].why, "too many open files");
 }
 
 TEST_F(ShmLinksLateSegmentTest, WhoWasStoppedMeanwhileLooksFirst) {
