@@ -1,6 +1,7 @@
 #include "apps/loop/standard_descriptors.h"
 
 #include <fcntl.h>
+#include <signal.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -16,6 +17,7 @@ void HoldStandardDescriptors(WhenClosed when) {
     const int opened = open("/dev/null", when == WhenClosed::kError ? fails : O_RDWR);
     if (opened >= 0 && opened != fd) close(opened);  // never: it is the least that is free
   }
+  signal(SIGXFSZ, SIG_IGN);
 }
 
 }  // namespace soapstone::apps

@@ -10,7 +10,8 @@ enum class WhenClosed {
   kError,   // a write fails, as it would: commands, whose result would be lost
 };
 
-// Puts /dev/null in the place of each that is closed.
+// Puts /dev/null in the place of each that is closed. A write beyond the largest size that a file
+// may have (ulimit -f) fails from now on, as on a full disk, where it would end the process.
 void HoldStandardDescriptors(WhenClosed when);
 
 }  // namespace soapstone::apps

@@ -5,7 +5,7 @@ import re
 import socket
 import unittest
 
-from cluster import SOURCE, ClusterTestCase
+from cluster import BIN, SOURCE, ClusterTestCase, Running
 
 
 class BadInputTest(ClusterTestCase):
@@ -191,6 +191,16 @@ class BadInputTest(ClusterTestCase):
 
     def test_unwritable_model_path(self):
         self.refuse("/nowhere", "--model_path=/nowhere/model.safetensors")
+
+    def test_a_model_larger_than_a_file_may_be(self):
+        path = os.path.join(self.dir, "model.safetensors")
+        limited = f'ulimit -f 64; exec "{BIN}/soapstone" "$@"'
+        running = Running(["bash", "-c", limited, "soapstone", "train", f"--config={self.config}", "--http=off",
+                           f"--log_dir={self.dir}/logs", "--epochs=1", f"--model_path={path}"])
+        self.addCleanup(self.stop, running)
+        self.assertEqual(running.wait(60), 78, running.output())
+        self.assertIn(f"cannot write {path}: File too large", running.output())
+        self.assertFalse(os.path.exists(path))
 
     def test_port_in_use(self):
         with socket.create_server(("127.0.0.1", 0)) as taken:
