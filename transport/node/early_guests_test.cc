@@ -61,43 +61,42 @@ class EarlyGuestsTest : public testing::TestWithParam<WayIn> {
     }
     return -1;
   }
-  ZmqOptions options_ = {.shared_memory = GetParam().shared_memory, .streams = GetParam().streams};
+  void SetUp() override {
+    ZmqOptions options = {.shared_memory = GetParam().shared_memory, .streams = GetParam().streams};
+    early_ = NodeOf(options, kEarly, kGuestsSession);
+    options.listen = "tcp://127.0.0.1:0";
+    late_ = NodeOf(options, kLate, 0);
+    ASSERT_TRUE(early_->Connect(kLate, late_->endpoint()).ok());
+  }
+
+  std::unique_ptr<Transport> early_, late_;
 };
 
 TEST_P(EarlyGuestsTest, WhatIsSaidBeforeWeKnowTheSessionWaitsAndIsNotLost) {
-  ZmqOptions listening = options_;
-  listening.listen = "tcp://127.0.0.1:0";
-  const auto late = NodeOf(listening, kLate, 0);
-  const auto early = NodeOf(options_, kEarly, kGuestsSession);
-  ASSERT_TRUE(early->Connect(kLate, late->endpoint()).ok());
   constexpr Clock kMessages = 20;
   for (Clock clock = 0; clock < kMessages; ++clock) {
-    ASSERT_TRUE(early->Send(kLate, BlockAt(clock, clock % 2 == 0 ? 50 : 70'000)).ok());
+    ASSERT_TRUE(early_->Send(kLate, BlockAt(clock, clock % 2 == 0 ? 50 : 70'000)).ok());
   }
-  ASSERT_NO_FATAL_FAILURE(ExpectNothing(early.get(), late.get()));
-  EXPECT_EQ(late->stats().rejected_messages, 0u);
-  late->SetSession(kGuestsSession);
-  for (Clock clock = 0; clock < kMessages; ++clock) ASSERT_EQ(Next(early.get(), late.get()), clock);
-  EXPECT_EQ(late->stats().rejected_messages, 0u);
+  ASSERT_NO_FATAL_FAILURE(ExpectNothing(early_.get(), late_.get()));
+  EXPECT_EQ(late_->stats().rejected_messages, 0u);
+  late_->SetSession(kGuestsSession);
+  for (Clock clock = 0; clock < kMessages; ++clock)
+    ASSERT_EQ(Next(early_.get(), late_.get()), clock);
+  EXPECT_EQ(late_->stats().rejected_messages, 0u);
   // And so on, by whatever way they have by now.
   for (Clock clock = kMessages; clock < 2 * kMessages; ++clock) {
-    ASSERT_TRUE(early->Send(kLate, BlockAt(clock, 50)).ok());
-    ASSERT_EQ(Next(early.get(), late.get()), clock);
+    ASSERT_TRUE(early_->Send(kLate, BlockAt(clock, 50)).ok());
+    ASSERT_EQ(Next(early_.get(), late_.get()), clock);
   }
 }
 
 // Who waits for its welcome does not turn round and round meanwhile.
 TEST_P(EarlyGuestsTest, WhoseMessagesWaitWakesNobody) {
-  ZmqOptions listening = options_;
-  listening.listen = "tcp://127.0.0.1:0";
-  const auto late = NodeOf(listening, kLate, 0);
-  const auto early = NodeOf(options_, kEarly, kGuestsSession);
-  ASSERT_TRUE(early->Connect(kLate, late->endpoint()).ok());
-  ASSERT_TRUE(early->Send(kLate, BlockAt(0, 50)).ok());
-  ASSERT_NO_FATAL_FAILURE(ExpectNothing(early.get(), late.get()));
+  ASSERT_TRUE(early_->Send(kLate, BlockAt(0, 50)).ok());
+  ASSERT_NO_FATAL_FAILURE(ExpectNothing(early_.get(), late_.get()));
   timespec before = {}, after = {};
   clock_gettime(CLOCK_THREAD_CPUTIME_ID, &before);
-  EXPECT_FALSE(late->Receive(SteadyNow() + absl::Seconds(1)).has_value());
+  EXPECT_FALSE(late_->Receive(SteadyNow() + absl::Seconds(1)).has_value());
   clock_gettime(CLOCK_THREAD_CPUTIME_ID, &after);
   EXPECT_LT(absl::TimeFromTimespec(after) - absl::TimeFromTimespec(before),
             absl::Milliseconds(300));
