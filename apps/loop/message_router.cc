@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "absl/strings/str_cat.h"
+
 namespace soapstone::apps {
 
 wire::Address MessageRouter::NodeOf(wire::Address to, uint32_t shards_per_server) {
@@ -133,8 +135,10 @@ void MessageRouter::ConnectTo(wire::Address node, const std::string& endpoint) {
   lost_.erase(node);
   const absl::Status status = transport_->Connect(node, endpoint);
   if (!status.ok()) {
-    LOG(ERROR) << "cannot connect to " << node.ToString() << " at " << endpoint << ": "
-               << status.message();
+    Forget(node);
+    lost_.insert(node);
+    to_tell_.push_back(
+        {.node = node, .why = absl::StrCat("cannot connect to ", endpoint, ": ", status.message())});
   }
 }
 

@@ -62,7 +62,7 @@ class MessageRouter {
   // The node that takes messages for `to`: a shard's server, a peer's worker, else itself.
   wire::Address NodeOf(wire::Address to) const { return NodeOf(to, shards_per_server_); }
   static wire::Address NodeOf(wire::Address to, uint32_t shards_per_server);
-  // Nodes lost since the last call (invariant 2).
+  // Nodes lost since the last call: by invariant 2, or since they cannot be connected to.
   std::vector<transport::LostNode> TakeLost();
 
   // Connects to servers [begin, end) of the roster that are new or have moved.

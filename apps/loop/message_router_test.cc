@@ -21,7 +21,7 @@ class FakeTransport : public transport::Transport {
   absl::Status Connect(Address peer, const std::string& endpoint) override {
     connected[peer] = endpoint;
     ++connects;
-    return absl::OkStatus();
+    return connecting;
   }
   void SetSelf(Address) override {}
   void SetSession(uint64_t) override {}
@@ -43,6 +43,7 @@ class FakeTransport : public transport::Transport {
   std::map<Address, std::string> connected;
   std::map<Address, std::string> holders;
   int connects = 0;
+  absl::Status connecting;
   bool invalid = false;
   std::vector<std::pair<Address, Clock>> sent;
 };
@@ -235,6 +236,29 @@ TEST(MessageRouter, ANewHolderOfARankIsConnectedToThoughItListensAtTheSamePort) 
     router.ConnectWorkers(roster);
     EXPECT_EQ(transport.connects, connects);
   }
+}
+
+// A process that may have no more descriptors: it says so, and its job does not wait for ever.
+TEST(MessageRouter, WhoCannotBeConnectedToIsLost) {
+  FakeTransport transport;
+  transport.connecting = absl::ResourceExhaustedError("Too many open files");
+  MessageRouter router(&transport, 1);
+  wire::Roster roster;
+  roster.servers = {{ServerId{0}, "tcp://a:1"}, {ServerId{1}, "tcp://b:1"}};
+  router.SetSelf(kServer1);
+  router.ConnectServers(roster, 0, 2);
+  const std::vector<transport::LostNode> lost = router.TakeLost();
+  ASSERT_EQ(lost.size(), 1u);
+  EXPECT_EQ(lost[0].node, kServer0);
+  EXPECT_EQ(lost[0].why, "cannot connect to tcp://a:1: Too many open files");
+  router.Send(For(kServer0, 1));
+  EXPECT_FALSE(router.waiting());
+  // Its next holder may be.
+  transport.connecting = absl::OkStatus();
+  roster.servers[0].endpoint = "tcp://a:2";
+  router.ConnectServers(roster, 0, 2);
+  router.Send(For(kServer0, 2));
+  EXPECT_EQ(transport.sent.size(), 1u);
 }
 
 TEST(MessageRouter, ServersConnectToServer0AndNeverToThemselves) {

@@ -22,7 +22,8 @@ constexpr absl::Duration kTendIdleEvery = absl::Milliseconds(200);
 constexpr absl::Duration kQuietMax = absl::Milliseconds(400);
 constexpr int kSilentPart = 3;  // of the link's timeout; at most
 constexpr absl::Duration kSilentMax = absl::Seconds(3);
-constexpr absl::Duration kDialAgainMin = absl::Milliseconds(100);  // from one dial to the next
+constexpr absl::Duration kDialAgainMin = absl::Milliseconds(100);  // from one dial to the next,
+constexpr absl::Duration kDialAgainMax = absl::Seconds(1);         // doubled while nobody is heard
 // So much in that time is a message on its way; questions and answers are less.
 constexpr int kLossesSaid = 8;
 constexpr absl::Duration kSayLossesFor = absl::Seconds(10);
@@ -338,7 +339,13 @@ void NumberedLinks::GoBack(Link* link, uint64_t number) {
 // What is to be sent again waits until the other end has answered.
 void NumberedLinks::DialAgain(Link* link, SteadyTime now) {
   link->dialled_at = now;
-  redial_(link->peer);
+  link->dial_again = std::clamp(2 * link->dial_again, kDialAgainMin, kDialAgainMax);
+  if (const absl::Status dialled = redial_(link->peer); dialled.ok()) {
+    link->undialled_since = SteadyTime::InfiniteFuture();
+  } else {
+    link->undialled_since = std::min(link->undialled_since, now);
+    link->undialled = dialled.message();
+  }
   ++link->attempt;
   link->holds = true;
   link->ask_at = now;
@@ -346,7 +353,7 @@ void NumberedLinks::DialAgain(Link* link, SteadyTime now) {
 
 void NumberedLinks::Broke(const std::string& peer, SteadyTime now) {
   Link* link = Find(peer);
-  if (link == nullptr || now - link->dialled_at < kDialAgainMin) return;
+  if (link == nullptr || now - link->dialled_at < link->dial_again) return;
   DialAgain(link, now);
   Ask(link, now);
 }
@@ -365,6 +372,7 @@ void NumberedLinks::Lose(Link* link, std::string why) {
 
 void NumberedLinks::Hear(Link* link, SteadyTime now) {
   link->heard_at = now;
+  link->dial_again = kDialAgainMin;
   link->asked_since = SteadyTime::InfiniteFuture();
   link->holds = false;
 }
@@ -401,7 +409,7 @@ void NumberedLinks::ForgivePause(SteadyTime now) {
   if (!pauses_.paused()) return;
   for (auto& [peer, link] : links_) {
     for (SteadyTime* at : {&link.kept_since, &link.heard_at, &link.asked_since, &link.dialled_at,
-                           &link.moved_out_at, &link.moved_in_at}) {
+                           &link.undialled_since, &link.moved_out_at, &link.moved_in_at}) {
       pauses_.Forgive(at);
     }
   }
@@ -411,15 +419,18 @@ void NumberedLinks::Tend(SteadyTime now) {
   ForgivePause(now);
   if (now < tend_at_) return;
   tend_at_ = now + (waiting_ > 0 ? kTendEvery : kTendIdleEvery);
-  std::vector<Link*> silent;
+  std::vector<std::pair<Link*, std::string>> lost;
   for (auto& [peer, link] : links_) {
     if (link.waits || link.ours) TendOne(&link, now);
     LookAtMoved(&link, now);
-    if (IsSilent(link, now)) silent.push_back(&link);
+    if (now - link.undialled_since >= options_.link_timeout) {
+      lost.emplace_back(&link, link.undialled);
+    } else if (IsSilent(link, now)) {
+      lost.emplace_back(&link, absl::StrCat("no answer for ",
+                                            absl::FormatDuration(options_.link_timeout)));
+    }
   }
-  for (Link* link : silent) {
-    Lose(link, absl::StrCat("no answer for ", absl::FormatDuration(options_.link_timeout)));
-  }
+  for (auto& [link, why] : lost) Lose(link, std::move(why));
 }
 
 void NumberedLinks::TendOne(Link* link, SteadyTime now) {

@@ -61,9 +61,9 @@ class NumberedLinks {
   // `again`: they were handed over before. Errors: NotFound (nobody is there), others (not now).
   using Put = std::function<absl::Status(const std::string& peer, bool ours, std::string_view first,
                                          absl::Span<const Buffer> rest, bool again)>;
-  // Has ZeroMQ make another connection to a peer that we connected to: it may keep one on which
-  // nothing moves, without a word.
-  using Redial = std::function<void(const std::string& peer)>;
+  // Has ZeroMQ make another connection to a peer that we connected to. Errors: this process can
+  // have none now.
+  using Redial = std::function<absl::Status(const std::string& peer)>;
   // What the kernel has moved on a peer's latest connection. Empty: that is not known.
   using Moved = std::function<MovedBytes(const std::string& peer, bool ours)>;
   NumberedLinks(NumberedOptions options, Put put, Redial redial, Moved moved = nullptr)
@@ -84,7 +84,8 @@ class NumberedLinks {
     kForeign,  // nothing of ours
   };
   Came Receive(const std::string& peer, bool ours, Buffers* frames, SteadyTime now);
-  // A connection that we made has ended: another is made, and what is not in hand is sent again.
+  // A connection that we made has ended, or was not to be had: where there is something to say
+  // another is made, and what is not in hand is sent again. Call it until it is so.
   void Broke(const std::string& peer, SteadyTime now);
   // The peer, to whom something is on its way, is known to have been there `now`: it counts as lost
   // also where it was never heard.
@@ -135,6 +136,9 @@ class NumberedLinks {
     SteadyTime heard_at = SteadyTime::InfinitePast();
     SteadyTime asked_since = SteadyTime::InfiniteFuture();  // and not heard
     SteadyTime dialled_at = SteadyTime::InfinitePast();
+    absl::Duration dial_again = absl::ZeroDuration();  // so long after that
+    SteadyTime undialled_since = SteadyTime::InfiniteFuture();
+    std::string undialled;  // why
     // When much was seen to have moved, each way.
     SteadyTime moved_out_at = SteadyTime::InfinitePast();
     SteadyTime moved_in_at = SteadyTime::InfinitePast();

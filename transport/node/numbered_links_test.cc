@@ -24,6 +24,7 @@ class NumberedLinksTest : public testing::Test {
     std::deque<Buffers> in;
     std::vector<std::string> got;
     int redialled = 0;
+    absl::Status dials;
     MovedBytes moved;
   };
   void SetUp() override {
@@ -42,7 +43,10 @@ class NumberedLinksTest : public testing::Test {
           ends_[1 - e].in.push_back(std::move(frames));
           return absl::OkStatus();
         },
-        [this, e](const std::string&) { ++ends_[e].redialled; },
+        [this, e](const std::string&) {
+          ++ends_[e].redialled;
+          return ends_[e].dials;
+        },
         [this, e](const std::string&, bool ours) {
           EXPECT_EQ(ours, e == 0);
           return ends_[e].moved;
@@ -164,6 +168,53 @@ TEST_F(NumberedLinksTest, ASilentConnectionIsMadeAnewAndThenLost) {
   const std::vector<LostLink> lost = ends_[0].links->TakeLost();
   ASSERT_EQ(lost.size(), 1u);
   EXPECT_EQ(lost[0].peer, "peer");
+}
+
+// As who starts before the node that it connects to.
+TEST_F(NumberedLinksTest, WhoIsNotThereYetIsDialledLessAndLessOften) {
+  ASSERT_TRUE(Send(0, "hello").ok());
+  for (SteadyTime end = now_ + absl::Minutes(1); now_ < end; now_ += absl::Milliseconds(10)) {
+    ends_[1].in.clear();
+    ends_[0].links->Broke("peer", now_);
+    ends_[0].links->Tend(now_);
+  }
+  EXPECT_GE(ends_[0].redialled, 55);
+  EXPECT_LE(ends_[0].redialled, 70);
+  EXPECT_TRUE(ends_[0].links->TakeLost().empty());
+  Pass(absl::Seconds(1));
+  EXPECT_EQ(ends_[1].got, std::vector<std::string>{"hello"});
+}
+
+// A process that may have no more descriptors.
+TEST_F(NumberedLinksTest, ALinkForWhichNoConnectionIsToBeHadIsLost) {
+  for (const bool heard : {false, true}) {
+    SetUp();
+    ASSERT_TRUE(Send(0, "hello").ok());
+    if (heard) Pass(absl::Seconds(1));
+    ends_[0].dials = absl::ResourceExhaustedError("too many open files");
+    std::vector<LostLink> lost;
+    const SteadyTime began = now_;
+    for (; lost.empty() && now_ - began < absl::Minutes(1); now_ += absl::Milliseconds(10)) {
+      ends_[0].links->Broke("peer", now_);
+      ends_[0].links->Tend(now_);
+      lost = ends_[0].links->TakeLost();
+    }
+    ASSERT_EQ(lost.size(), 1u);
+    EXPECT_EQ(lost[0].why, "too many open files");
+    EXPECT_GE(now_ - began, NumberedOptions{}.link_timeout);
+  }
+}
+
+TEST_F(NumberedLinksTest, NorIsOneLostForWhichOneIsHadInTheEnd) {
+  ASSERT_TRUE(Send(0, "hello").ok());
+  for (const bool dials : {false, true}) {
+    ends_[0].dials = dials ? absl::OkStatus() : absl::ResourceExhaustedError("too many open files");
+    for (SteadyTime end = now_ + absl::Seconds(4); now_ < end; now_ += absl::Milliseconds(10)) {
+      ends_[0].links->Broke("peer", now_);
+      ends_[0].links->Tend(now_);
+    }
+  }
+  EXPECT_TRUE(ends_[0].links->TakeLost().empty());
 }
 
 // The other side speaks, and hears nothing: its libzmq waits for the end of a frame whose length

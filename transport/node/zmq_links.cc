@@ -11,7 +11,7 @@ namespace soapstone::transport {
 namespace {
 
 constexpr int kNotesInARow = 64;                                 // to a look at deadlines
-constexpr absl::Duration kBrokenEvery = absl::Milliseconds(50);  // before libzmq connects again
+constexpr absl::Duration kBrokenEvery = absl::Milliseconds(50);  // to a look at connections
 constexpr absl::Duration kDueWait = absl::Milliseconds(10);      // something is due on a session
 constexpr absl::Duration kIdleWait = absl::Milliseconds(200);    // else
 
@@ -27,10 +27,7 @@ ZmqLinks::ZmqLinks(const ZmqSocketOptions& sockets, const DoorLimits& door,
           [this](const std::string& peer, bool ours, std::string_view first,
                  absl::Span<const Buffer> rest,
                  bool again) { return Put(peer, ours, first, rest, again); },
-          [this](const std::string& peer) {
-            const absl::Status dialled = sockets_.Redial(peer);
-            LOG_IF(WARNING, !dialled.ok()) << "no other connection: " << dialled;
-          },
+          [this](const std::string& peer) { return sockets_.Redial(peer); },
           [this](const std::string& peer, bool ours) { return sockets_.MovedOn(peer, ours); }) {}
 
 absl::Status ZmqLinks::Connect(wire::Address node, const std::string& endpoint,

@@ -2,25 +2,29 @@
 
 #include <utility>
 
+#include "absl/time/clock.h"
+
 namespace soapstone::transport {
 
 void RetiredSockets::Take(ZmqSocket socket, SteadyTime now) {
-  if (!socket.open() || !socket.IsConnected()) return;  // closed on leaving
-  socket.ForgetEnds();
+  if (!socket.open() || socket.HasEnded()) return;  // closed on leaving
   socket.EndConnection();
-  if (retired_.size() >= kCountMax) retired_.pop_front();
+  for (const SteadyTime end = SteadyNow() + kRoomWait; retired_.size() >= kCountMax;) {
+    Tend(now);
+    if (retired_.size() < kCountMax) break;
+    if (SteadyNow() >= end) {
+      retired_.pop_front();
+    } else {
+      absl::SleepFor(absl::Milliseconds(1));
+    }
+  }
   retired_.push_back({std::move(socket), now + kLiveMax});
 }
 
 void RetiredSockets::Tend(SteadyTime now) {
   std::erase_if(retired_, [now](Retired& retired) {
-    if (now >= retired.until) return true;
-    if (!retired.socket.HasEnded()) return false;
-    // One that libzmq has connected again would take the routing id of the present one.
-    if (!retired.socket.IsConnected()) return true;
-    retired.socket
-        .ForgetEnds();  // nobody came to look in time: that connection is to end first too
-    retired.socket.EndConnection();
+    if (now >= retired.until || retired.socket.HasEnded()) return true;
+    retired.socket.EndConnection();  // that it was still about to make
     return false;
   });
 }

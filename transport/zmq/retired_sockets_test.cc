@@ -72,10 +72,34 @@ class RetiredSocketsTest : public testing::Test {
   RetiredSockets retired_;
 };
 
-TEST_F(RetiredSocketsTest, OneThatIsNotConnectedIsClosedAtOnce) {
-  retired_.Take(Dial("tcp://127.0.0.1:1"), SteadyNow());
-  EXPECT_TRUE(retired_.empty());
+TEST_F(RetiredSocketsTest, OneThatDoesNotConnectIsClosedWhenThatIsKnown) {
   retired_.Take(ZmqSocket(), SteadyNow());
+  EXPECT_TRUE(retired_.empty());
+  retired_.Take(Dial("tcp://127.0.0.1:1"), SteadyNow());
+  TendUntilEmpty();
+  ZmqSocket refused = Dial("tcp://127.0.0.1:1");
+  const SteadyTime deadline = SteadyNow() + absl::Seconds(60);
+  while (!refused.HasEnded() && SteadyNow() < deadline) absl::SleepFor(absl::Milliseconds(1));
+  retired_.Take(std::move(refused), SteadyNow());
+  EXPECT_TRUE(retired_.empty());
+}
+
+TEST_F(RetiredSocketsTest, OneThatConnectsAfterwardsIsEndedAndClosed) {
+  for (int round = 0; round < 20; ++round) {
+    retired_.Take(Dial(router_.last_endpoint()), SteadyNow());
+    TendUntilEmpty();
+  }
+}
+
+// Nobody looks after it for a while. One that was made again could break with a message half sent,
+// and would have the name of another by now.
+TEST_F(RetiredSocketsTest, OneThatHasEndedIsNotConnectedAgain) {
+  retired_.Take(Connected(), SteadyNow());
+  const SteadyTime deadline = SteadyNow() + absl::Seconds(60);
+  while (!Connections().empty() && SteadyNow() < deadline) absl::SleepFor(absl::Milliseconds(1));
+  absl::SleepFor(absl::Milliseconds(500));
+  EXPECT_TRUE(Connections().empty());
+  retired_.Tend(SteadyNow());
   EXPECT_TRUE(retired_.empty());
 }
 
@@ -94,8 +118,8 @@ TEST_F(RetiredSocketsTest, OneThatLivesIsEndedAtBothEndsAndClosed) {
 TEST_F(RetiredSocketsTest, TheirNumberIsBounded) {
   for (size_t k = 0; k < 2 * RetiredSockets::kCountMax; ++k) {
     retired_.Take(Connected(), SteadyNow());
+    EXPECT_LE(retired_.size(), RetiredSockets::kCountMax);
   }
-  EXPECT_EQ(retired_.size(), RetiredSockets::kCountMax);
 }
 
 // Of all connections of this process about half, as a network does.
@@ -106,20 +130,8 @@ void BreakSome(uint32_t numbers) {
   }
 }
 
-// Closed as they are replaced, they end this process within some two hundred of these rounds.
-// The thread gets no processor for that long. A connection that was made again may break as well,
-// with a message half sent.
-TEST_F(RetiredSocketsTest, OneThatIsConnectedAgainIsNotClosedBeforeThatConnectionHasEndedToo) {
-  retired_.Take(Connected(), SteadyNow());
-  const SteadyTime deadline = SteadyNow() + absl::Seconds(60);
-  while (Connections().size() != 0 && SteadyNow() < deadline) absl::SleepFor(absl::Milliseconds(1));
-  while (Connections().size() < 2 && SteadyNow() < deadline) absl::SleepFor(absl::Milliseconds(1));
-  absl::SleepFor(absl::Milliseconds(50));  // until libzmq has said so
-  retired_.Tend(SteadyNow());
-  EXPECT_EQ(retired_.size(), 1u);
-  TendUntilEmpty();
-}
-
+// Closed as they are replaced, they end this process within some two hundred of these rounds; and
+// where libzmq made connections again, within a few runs of twelve of these tests at once.
 TEST_F(RetiredSocketsTest, ConnectionsMayBreakWhileTheyAreReplacedInTheMiddleOfMessages) {
   constexpr uint32_t kRounds = 400;
   constexpr int kMessages = 6;

@@ -18,7 +18,9 @@ namespace {
 
 // Below this a copy is cheaper than sharing (an allocation, two atomic operations).
 constexpr size_t kShareBytesMin = 512;
-constexpr int kReconnectMaxMs = 1000;
+// libzmq makes no second connection by itself: of one that it makes it tells afterwards, and it
+// goes on in the middle of what was queued. Sessions dial again (transport/node/numbered_links.h).
+constexpr int kReconnectMs = 24 * 3'600'000;
 // Bytes that nobody acknowledges for this long, or a connection that is not answered: another is
 // made, as TCP itself tries again less and less often. Sessions lose nothing by it.
 constexpr int kUnansweredMaxMs = 2000;
@@ -157,7 +159,7 @@ absl::StatusOr<ZmqSocket> ZmqSocket::Open(void* context, int type,
   SetOption(socket, ZMQ_TCP_KEEPALIVE_IDLE, kKeepaliveIdleS);
   SetOption(socket, ZMQ_TCP_KEEPALIVE_INTVL, kKeepaliveIntervalS);
   SetOption(socket, ZMQ_TCP_KEEPALIVE_CNT, kKeepaliveProbes);
-  SetOption(socket, ZMQ_RECONNECT_IVL_MAX, kReconnectMaxMs);
+  SetOption(socket, ZMQ_RECONNECT_IVL, kReconnectMs);
   SetOption(socket, ZMQ_TCP_MAXRT, kUnansweredMaxMs);
   SetOption(socket, ZMQ_CONNECT_TIMEOUT, kConnectMaxMs);
   CHECK_EQ(zmq_setsockopt(socket, ZMQ_MAXMSGSIZE, &options.frame_bytes_max, sizeof(int64_t)), 0);
@@ -205,8 +207,9 @@ absl::Status ZmqSocket::WatchConnection(void* context) {
   };
   static std::atomic<uint64_t> last = 0;
   const std::string at = absl::StrCat("inproc://ends-", ++last);
-  if (zmq_socket_monitor(socket_, at.c_str(), ZMQ_EVENT_CONNECTED | ZMQ_EVENT_DISCONNECTED) != 0)
-    return fails();
+  // Where an attempt fails, or what speaks there is not ZeroMQ, nothing disconnects.
+  constexpr int kEvents = ZMQ_EVENT_CONNECTED | ZMQ_EVENT_DISCONNECTED | ZMQ_EVENT_CONNECT_RETRIED;
+  if (zmq_socket_monitor(socket_, at.c_str(), kEvents) != 0) return fails();
   events_ = zmq_socket(context, ZMQ_PAIR);
   if (events_ == nullptr) return fails();
   // libzmq's thread would wait for room.
@@ -229,8 +232,8 @@ void ZmqSocket::TakeEvents() {
     if (zmq_msg_more(&message) == 0 || zmq_msg_size(&message) != sizeof(event)) continue;
     std::memcpy(&event, zmq_msg_data(&message), sizeof(event));
     connected_ = event.what == ZMQ_EVENT_CONNECTED;
-    if (event.what == ZMQ_EVENT_DISCONNECTED) ended_ = true;
-    if (event.what == ZMQ_EVENT_CONNECTED) fd_ = event.fd;
+    if (connected_) fd_ = event.fd;
+    ended_ = !connected_;
   }
   zmq_msg_close(&message);
 }
@@ -238,11 +241,6 @@ void ZmqSocket::TakeEvents() {
 bool ZmqSocket::HasEnded() {
   TakeEvents();
   return ended_;
-}
-
-void ZmqSocket::ForgetEnds() {
-  TakeEvents();
-  ended_ = false;
 }
 
 bool ZmqSocket::IsConnected() {
@@ -256,10 +254,10 @@ int ZmqSocket::ConnectedFd() {
 }
 
 // The descriptor may be another connection's by now, if this one ended a moment ago: sessions go on
-// over that one's next.
+// over that one's next. So it is done once.
 void ZmqSocket::EndConnection() {
   TakeEvents();
-  if (connected_ && fd_ >= 0) shutdown(fd_, SHUT_RDWR);
+  if (connected_ && fd_ >= 0) shutdown(std::exchange(fd_, -1), SHUT_RDWR);
 }
 
 absl::Status ZmqSocket::Bind(const std::string& endpoint) {

@@ -62,18 +62,17 @@ class ZmqSocket {
   // none.
   bool Receive(size_t frames_max, Buffers* frames, int* fd, wire::Role* role = nullptr);
 
-  // Of a socket that has not connected yet: from here on it is known whether a connection of it has
+  // Of a socket that has not connected yet: from here on it is known whether its connection has
   // ended, also where nothing had come by it, and its descriptor. `context`: the socket's.
   // Errors: ResourceExhausted.
   absl::Status WatchConnection(void* context);
+  // Its one connection, or the attempt at it: there will be no other.
   bool HasEnded();
-  // Of what has ended so far HasEnded says nothing more.
-  void ForgetEnds();
   // Now, as far as libzmq has told.
   bool IsConnected();
-  // Of the first connection; negative: there is none, or it has ended.
+  // Negative: there is no connection.
   int ConnectedFd();
-  // Ends the present connection, as its network might: both ends are told. libzmq makes another.
+  // Ends the connection, as its network might: both ends are told.
   void EndConnection();
 
   // Unsent messages stay queued for `linger` (context termination waits for that).
@@ -92,7 +91,7 @@ class ZmqSocket {
   void* events_ = nullptr;                      // where libzmq tells of connections
   bool ended_ = false;
   bool connected_ = false;
-  int fd_ = -1;  // of the latest connection, or the one before; libzmq's
+  int fd_ = -1;  // of the connection; libzmq's
 };
 
 }  // namespace soapstone::transport

@@ -323,7 +323,7 @@ uint64_t ZmqSockets::Watch(const Source& from) {
       link = &links_.emplace(from.routing_id, LinkWatch(handshake_bytes)).first->second;
       link->OnGiven(TakeGivenBefore(from.routing_id));
     }
-    // libzmq connects again by itself, too, and then nobody knocks.
+    // Its knock may have come before it was known whose it was.
     const auto proven = proven_.find(from.routing_id);
     if (proven == proven_.end() || proven->second != from.fd) Prove(from);
   }

@@ -66,8 +66,7 @@ class ZmqSockets {
   Connection* Find(wire::Address peer);                // null: not connected to
   Connection* FindByRoutingId(const std::string& id);  // the same
 
-  // Those whose latest connection has ended, and which libzmq makes again by itself, without a
-  // knock and going on in the middle of what was queued.
+  // Those whose latest connection has ended, or was not to be had. There is no other until Redial.
   std::vector<std::string> Broken();
   // Closes sockets that others have taken the place of, as soon as that can be. Every 50 ms or so
   // while there are some.
