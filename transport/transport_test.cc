@@ -234,7 +234,29 @@ TEST_P(TransportTest, MessagesWaitForTheListener) {
   auto worker = Dial(kWorker0, kServer0, endpoint);
   ASSERT_TRUE(worker->Send(kServer0, Pull(4)).ok());
   auto server = Make(endpoint, kServer0);
+  std::optional<Message> message;
+  for (const SteadyTime end = Soon(); !message.has_value() && SteadyNow() < end;) {
+    EXPECT_FALSE(worker->Receive(SteadyNow() + absl::Milliseconds(5)).has_value());
+    message = server->Receive(SteadyNow() + absl::Milliseconds(5));
+  }
+  ASSERT_TRUE(message.has_value());
+  EXPECT_EQ(message->clock, 4);
+}
+
+// And though its sender leaves meanwhile, which it does as fast as all is taken.
+TEST_P(TransportTest, MessagesOfOneThatLeavesWaitForTheListener) {
+  auto early = Listen(kServer0);
+  const std::string endpoint = early->endpoint();
+  early.reset();
+  auto worker = Dial(kWorker0, kServer0, endpoint);
+  ASSERT_TRUE(worker->Send(kServer0, Pull(4)).ok());
+  std::thread leaver([&] { worker->Close(kPatience); });
+  absl::SleepFor(absl::Milliseconds(300));
+  auto server = Make(endpoint, kServer0);
   const std::optional<Message> message = server->Receive(Soon());
+  // Acknowledged by who turns.
+  EXPECT_FALSE(server->Receive(SteadyNow() + absl::Milliseconds(50)).has_value());
+  leaver.join();
   ASSERT_TRUE(message.has_value());
   EXPECT_EQ(message->clock, 4);
 }

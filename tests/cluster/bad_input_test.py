@@ -192,12 +192,27 @@ class BadInputTest(ClusterTestCase):
     def test_unwritable_model_path(self):
         self.refuse("/nowhere", "--model_path=/nowhere/model.safetensors")
 
+    def limited(self, limit, *flags):
+        command = f'ulimit {limit}; exec "{BIN}/soapstone" "$@"'
+        running = Running(["bash", "-c", command, "soapstone", "train", f"--config={self.config}", "--http=off",
+                           f"--log_dir={self.dir}/logs {limit}", "--epochs=1", *flags])
+        self.addCleanup(self.stop, running)
+        return running
+
+    def test_processes_that_may_have_few_descriptors(self):
+        # Each connection, shared memory and file is the one too many at some limit. All at once: most wait.
+        runs = {limit: self.limited(f"-n {limit}", "--servers=2", f"--model_path={self.dir}/{limit}")
+                for limit in range(20, 64, 4)}
+        for limit, running in runs.items():
+            with self.subTest(limit=limit):
+                code = running.wait(90)
+                self.assertIn(code, {0, 70, 78, 138}, running.output())
+                if code != 0:
+                    self.assertRegex(running.output(), "open files|no answer|no heartbeat|lost")
+
     def test_a_model_larger_than_a_file_may_be(self):
         path = os.path.join(self.dir, "model.safetensors")
-        limited = f'ulimit -f 64; exec "{BIN}/soapstone" "$@"'
-        running = Running(["bash", "-c", limited, "soapstone", "train", f"--config={self.config}", "--http=off",
-                           f"--log_dir={self.dir}/logs", "--epochs=1", f"--model_path={path}"])
-        self.addCleanup(self.stop, running)
+        running = self.limited("-f 64", f"--model_path={path}")
         self.assertEqual(running.wait(60), 78, running.output())
         self.assertIn(f"cannot write {path}: File too large", running.output())
         self.assertFalse(os.path.exists(path))

@@ -344,7 +344,7 @@ void NumberedLinks::DialAgain(Link* link, SteadyTime now) {
     link->undialled_since = SteadyTime::InfiniteFuture();
   } else {
     link->undialled_since = std::min(link->undialled_since, now);
-    link->undialled = dialled.message();
+    link->undialled = std::string(dialled.message());
   }
   ++link->attempt;
   link->holds = true;
@@ -426,8 +426,8 @@ void NumberedLinks::Tend(SteadyTime now) {
     if (now - link.undialled_since >= options_.link_timeout) {
       lost.emplace_back(&link, link.undialled);
     } else if (IsSilent(link, now)) {
-      lost.emplace_back(&link, absl::StrCat("no answer for ",
-                                            absl::FormatDuration(options_.link_timeout)));
+      lost.emplace_back(
+          &link, absl::StrCat("no answer for ", absl::FormatDuration(options_.link_timeout)));
     }
   }
   for (auto& [link, why] : lost) Lose(link, std::move(why));

@@ -425,7 +425,7 @@ TEST_F(NumberedLinksTest, UnprovenLinksAreForgottenBeyondTheirBound) {
           frames = {Buffer::CopyOf(first)};
           return absl::OkStatus();
         },
-        [](const std::string&) {});
+        [](const std::string&) { return absl::OkStatus(); });
     ASSERT_TRUE(stranger.Send("x", true, "flood", {}, now_).ok());
     EXPECT_EQ(ends_[1].links->Receive(absl::StrCat("stranger ", i), false, &frames, now_),
               Came::kMessage);

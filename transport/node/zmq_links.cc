@@ -104,8 +104,7 @@ void ZmqLinks::Close(SteadyTime deadline, SocketCounts* counts) {
   for (ZmqSockets::Source from;;) {
     while (Receive(&frames, &from) != Came::kNothing && SteadyNow() < deadline) {
     }
-    numbered_.Tend(SteadyNow());
-    sockets_.TendRetired(SteadyNow());
+    Tend(SteadyNow());
     if (numbered_.all_acknowledged() || SteadyNow() >= deadline) break;
     items.clear();
     sockets_.AddPollItems(&items);

@@ -183,7 +183,8 @@ absl::StatusOr<SharedChannel::FrameRef> SharedChannel::RefTo(Buffer* frame) {
     std::memcpy(block.data, frame->data(), frame->size());
     *frame = block.View(0, frame->size());
     place = arena->Find(frame->data(), frame->size());
-    if (!place.has_value()) return absl::ResourceExhaustedError("out of shared memory");
+    starved_ = !place.has_value();
+    if (starved_) return absl::ResourceExhaustedError("out of shared memory");
   }
   const uint64_t id = place->segment->id;
   if (id >= shown_.size()) shown_.resize(id + 1);
@@ -217,6 +218,7 @@ void SharedChannel::WriteBody(absl::Span<const FrameRef> refs, std::string_view 
 absl::Status SharedChannel::Send(std::string_view header, absl::Span<const Buffer> payload,
                                  bool* ring) {
   *ring = false;
+  starved_ = false;
   TakeLeasesBack();
   if (broken()) return absl::UnavailableError("the link is broken");
   if (payload.size() > kFramesMax) return absl::InvalidArgumentError("too many frames");

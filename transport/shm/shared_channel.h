@@ -68,6 +68,8 @@ class SharedChannel {
   // Puts a message into the ring. `*ring`: the reader sleeps and must be told. Errors:
   // ResourceExhausted (invariant 2, or the ring has no room), Unavailable (the link is broken).
   absl::Status Send(std::string_view header, absl::Span<const Buffer> payload, bool* ring);
+  // The latest Send failed since this process can have no more shared memory.
+  bool starved() const { return starved_; }
 
   // The next message: frames[0] is its header, which lasts until the next call. False: none. Where
   // the other side broke the rules, broken() is true then.
@@ -141,6 +143,7 @@ class SharedChannel {
   std::string header_;                              // of the latest message
   bool wants_segment_ = false;
   bool broken_ = false;
+  bool starved_ = false;
 };
 
 }  // namespace soapstone::transport

@@ -142,8 +142,10 @@ absl::Status ShmLinks::Send(LinkId link, std::string_view header,
     return absl::NotFoundError("the process at the other end has ended");
   }
   bool ring = false;
-  absl::Status sent = found->second->channel->Send(header, payload, &ring);
-  if (ring) Ring(*found->second);
+  Link& at = *found->second;
+  absl::Status sent = at.channel->Send(header, payload, &ring);
+  if (ring) Ring(at);
+  if (at.LooksWhetherItStarves()) mending_ = true;
   return sent;
 }
 
@@ -415,11 +417,10 @@ void ShmLinks::Progress() {
     if (link->bell_in >= 0) Silence(*link);
     if (link->ended && link->channel != nullptr) continue;
     if (link->socket >= 0) ReadSocket(link.get());
-    pauses_.Forgive(&link->broken_since);
-    pauses_.Forgive(&link->wants_since);
-    pauses_.Forgive(&link->cut_since);
-    // Each socket that is made again shows the segment again, in vain.
-    if (now - link->cut_since >= options_.link_timeout) Lose(link.get(), "too many open files");
+    link->Forgive(pauses_);
+    mending_ = mending_ || link->starves();
+    const char* const lacks = link->Lacks(now, options_.link_timeout);
+    if (lacks != nullptr) Lose(link.get(), lacks);
     if (link->broken_since != SteadyTime::InfiniteFuture() && !link->ended) Mend(link.get(), now);
     const bool late = now - link->opened > kOpeningPatience;
     // Nobody has its memory: what was to go by it goes another way.

@@ -107,6 +107,40 @@ TEST_F(ShmLinksTest, OfWhatIsNotReadOneLinkKeepsNoMoreThanItMay) {
   EXPECT_TRUE(absl::IsResourceExhausted(listener.Send(in, "c", {large})));
 }
 
+// As at the limit of descriptors, or where the system's shared memory is full.
+TEST_F(ShmLinksTest, ALinkForWhichThereIsNoSharedMemoryIsLost) {
+  ShmLinks listener(LocalOptions{}), dialler({.link_timeout = absl::Milliseconds(300)});
+  ASSERT_TRUE(listener.Listen(endpoint_).ok());
+  const auto link = dialler.Connect(endpoint_);
+  ASSERT_TRUE(link.has_value());
+  LinkId in = 0;
+  ASSERT_TRUE(dialler.Send(*link, "1", {}).ok());
+  ASSERT_EQ(Next(&listener, &dialler, &in), "1");
+  rlimit usual = {};
+  ASSERT_EQ(getrlimit(RLIMIT_NOFILE, &usual), 0);
+  const rlimit none = {.rlim_cur = 0, .rlim_max = usual.rlim_max};
+  // Of a size of which this process has no block yet.
+  const std::string heap(24 << 20, 'x');
+  const auto send = [&](const rlimit& limit) {
+    EXPECT_EQ(setrlimit(RLIMIT_NOFILE, &limit), 0);
+    const absl::Status sent = dialler.Send(*link, "2", {Buffer(nullptr, heap.data(), heap.size())});
+    EXPECT_EQ(setrlimit(RLIMIT_NOFILE, &usual), 0);
+    return sent;
+  };
+  std::vector<LostLocalLink> lost;
+  const SteadyTime began = SteadyNow();
+  while (lost.empty() && SteadyNow() - began < absl::Seconds(20)) {
+    EXPECT_TRUE(absl::IsResourceExhausted(send(none)));
+    EXPECT_TRUE(dialler.mending());
+    dialler.Progress();
+    lost = dialler.TakeLost();
+    absl::SleepFor(absl::Milliseconds(1));
+  }
+  ASSERT_EQ(lost.size(), 1u);
+  EXPECT_EQ(lost[0].why, "no shared memory, or too many open files");
+  EXPECT_GE(SteadyNow() - began, absl::Milliseconds(300));
+}
+
 TEST_F(ShmLinksTest, WhereNobodyListensThereIsNoLink) {
   EXPECT_FALSE(dialler_.Connect(endpoint_).has_value());
   EXPECT_FALSE(dialler_.Connect(std::string(200, 'x')).has_value());
