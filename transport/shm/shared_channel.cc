@@ -26,6 +26,9 @@ constexpr uint32_t kIndirect = 1;  // the record is in a block; what stands here
 constexpr size_t kMessageRing = SharedRing::BytesFor(SharedChannel::kRingBytes);
 constexpr size_t kLeaseRing = SharedRing::BytesFor(kLeaseRingBytes);
 
+using Claimed = std::atomic<uint32_t>;
+constexpr size_t kClaimAt = 2 * (kMessageRing + kLeaseRing);
+
 constexpr size_t RoundUp(size_t size) { return (size + 7) / 8 * 8; }
 
 void Copy(void* to, const void* from, size_t size) {
@@ -96,7 +99,7 @@ class SharedChannel::Lease {
 };
 
 size_t SharedChannel::MemoryBytes() {
-  return (2 * (kMessageRing + kLeaseRing) + kPage - 1) / kPage * kPage;
+  return (kClaimAt + sizeof(Claimed) + kPage - 1) / kPage * kPage;
 }
 
 int SharedChannel::MakeMemory() { return SharedArena::MakeSealed("soapstone-link", MemoryBytes()); }
@@ -113,7 +116,8 @@ absl::StatusOr<std::unique_ptr<SharedChannel>> SharedChannel::Map(
       new SharedChannel(std::move(memory), first, std::move(show), unread_bytes_max));
 }
 
-// In the memory: messages of the first side, of the second, leases of the first, of the second.
+// In the memory: messages of the first side, of the second, leases of the first, of the second; and
+// whether one of them has claimed it.
 SharedChannel::SharedChannel(std::shared_ptr<PageBlock> memory, bool first,
                              std::function<bool(const SharedArena::Segment&)> show,
                              uint64_t unread_bytes_max)
@@ -133,6 +137,11 @@ SharedChannel::SharedChannel(std::shared_ptr<PageBlock> memory, bool first,
 }
 
 SharedChannel::~SharedChannel() = default;
+
+bool SharedChannel::Claim() {
+  auto* const claimed = reinterpret_cast<Claimed*>(memory_->data() + kClaimAt);
+  return claimed->exchange(1, std::memory_order_acq_rel) == 0;
+}
 
 // ---- Out
 

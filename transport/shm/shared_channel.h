@@ -65,6 +65,10 @@ class SharedChannel {
       uint64_t unread_bytes_max = kUnreadBytesMax);
   ~SharedChannel();
 
+  // True once, for one side: who made the memory claims it to withdraw it, who was sent it to take
+  // it, so that what was put into it goes one way alone. It holds zeros at first.
+  bool Claim();
+
   // Puts a message into the ring. `*ring`: the reader sleeps and must be told. Errors:
   // ResourceExhausted (invariant 2, or the ring has no room), Unavailable (the link is broken).
   absl::Status Send(std::string_view header, absl::Span<const Buffer> payload, bool* ring);

@@ -28,7 +28,6 @@ constexpr size_t kOpeningMax = 256;      // that have not said what they are
 constexpr size_t kEndedLinksMax = 4096;  // that nobody has asked for
 constexpr absl::Duration kOpeningPatience = absl::Seconds(5);
 constexpr absl::Duration kDeafFor = absl::Seconds(1);  // without descriptors to accept a link
-
 constexpr absl::Duration kDialEvery = absl::Milliseconds(20);  // another socket
 
 using Word = LinkNote::Word;
@@ -223,22 +222,27 @@ void ShmLinks::Accept() {
   }
 }
 
+void ShmLinks::Open(Link* link) {
+  link->state = State::kOpen;
+  ++open_;
+}
+
 // The other side's Hello: its memory, our bell, its bell.
 bool ShmLinks::TakeOver(Link* link, absl::Span<const int> fds) {
   if (fds.size() != kLinkFdsMax || link->channel != nullptr) return false;
   auto channel = SharedChannel::Map(fds[0], false, ShowBy(link), options_.unread_bytes_max);
   if (!channel.ok()) return false;
+  link->bell_in = fcntl(fds[1], F_DUPFD_CLOEXEC, 0);
+  link->bell_out = fcntl(fds[2], F_DUPFD_CLOEXEC, 0);
+  if (link->bell_in < 0 || link->bell_out < 0 || !(*channel)->Claim()) return false;
+  for (const int bell : {link->bell_in, link->bell_out}) fcntl(bell, F_SETFL, O_NONBLOCK);
   // Where it has ended meanwhile, what it had sent is there all the same.
   SendLinkNote(link->socket, {.word = Word::kTaken});
   link->process = ProcessBehind(link->socket);
   link->channel = *std::move(channel);
-  link->bell_in = fcntl(fds[1], F_DUPFD_CLOEXEC, 0);
-  link->bell_out = fcntl(fds[2], F_DUPFD_CLOEXEC, 0);
-  for (const int bell : {link->bell_in, link->bell_out}) fcntl(bell, F_SETFL, O_NONBLOCK);
-  link->state = State::kOpen;
-  ++open_;
+  Open(link);
   turn_.push_back(link);
-  return link->bell_in >= 0 && link->bell_out >= 0;
+  return true;
 }
 
 // Reads what is there. Where the socket has broken, or says what it may not, there is none then.
@@ -309,10 +313,7 @@ bool ShmLinks::ReadNote(Link* link) {
     case Word::kTaken:
       good = link->ours;
       if (!good) break;
-      if (link->state == State::kOpening) {
-        link->state = State::kOpen;
-        ++open_;
-      }
+      if (link->state == State::kOpening) Open(link);
       link->broken_since = SteadyTime::InfiniteFuture();
       break;
     case Word::kSegment:
@@ -339,10 +340,11 @@ bool ShmLinks::ReadNote(Link* link) {
 // The socket is no good any more.
 void ShmLinks::Break(Link* link) {
   if (link->socket >= 0) close(std::exchange(link->socket, -1));
-  if (link->state == State::kOpening || link->channel == nullptr) {
-    link->ended = true;
+  if (link->channel == nullptr || (link->state == State::kOpening && link->channel->Claim())) {
+    link->ended = true;  // nobody has its memory, nor will: what was to go by it goes another way
     return;
   }
+  if (link->state == State::kOpening) Open(link);
   // Of a process that is not reaped yet, or of another container, nobody knows more for long.
   NoteEnd(*link);
   link->broken_since = std::min(link->broken_since, SteadyNow());
@@ -419,12 +421,10 @@ void ShmLinks::Progress() {
     if (link->socket >= 0) ReadSocket(link.get());
     link->Forgive(pauses_);
     mending_ = mending_ || link->starves();
-    const char* const lacks = link->Lacks(now, options_.link_timeout);
-    if (lacks != nullptr) Lose(link.get(), lacks);
+    if (const char* what = link->Lacks(now, options_.link_timeout)) Lose(link.get(), what);
     if (link->broken_since != SteadyTime::InfiniteFuture() && !link->ended) Mend(link.get(), now);
     const bool late = now - link->opened > kOpeningPatience;
-    // Nobody has its memory: what was to go by it goes another way.
-    if (late && link->proof.has_value() && link->memory >= 0) Break(link.get());
+    if (late && link->ours && link->state == State::kOpening) Break(link.get());
     if (link->channel == nullptr && (link->ended || late)) retired.push_back(link.get());
   }
   for (Link* link : retired) Retire(link, link->ended);

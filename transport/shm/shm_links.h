@@ -127,6 +127,7 @@ class ShmLinks {
   bool MayBeShown(Link* link);
   void GiveUp(Link* link, std::string why);
   void Accept();
+  void Open(Link* link);  // the other side has its memory
   bool ReadSocket(Link* link);
   bool ReadNote(Link* link);
   bool ReadProof(Link* link);
