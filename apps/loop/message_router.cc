@@ -138,7 +138,8 @@ void MessageRouter::ConnectTo(wire::Address node, const std::string& endpoint) {
     Forget(node);
     lost_.insert(node);
     to_tell_.push_back(
-        {.node = node, .why = absl::StrCat("cannot connect to ", endpoint, ": ", status.message())});
+        {.node = node,
+         .why = absl::StrCat("cannot connect to ", endpoint, ": ", status.message())});
   }
 }
 
