@@ -295,7 +295,7 @@ constexpr PolicyEntry kEntries[] = {
      "ssp, and shards send fresh values at each advance of the least clock",
      "x <- x - lr (1/B) g_i on arrival", "2M to 3M", "1/2", kGatedChecks, "essp:s=0 essp:s=1"},
     {"dssp", "dssp:lower=N,upper=N", &ParseDssp,
-     "ssp with a bound in [lower, upper] that a controller picks from push intervals",
+     "ssp with a bound in [lower, upper] that a controller picks from intervals between clocks",
      "x <- x - lr (1/B) g_i on arrival", "2M", "1", kGatedChecks,
      "dssp:lower=0,upper=2 dssp:lower=1,upper=1"},
     {"psp", "psp:sample=N,s=N", &ParsePsp,

@@ -5,11 +5,12 @@
 // then really train (sim/training.h) and meet the same delays.
 // Who calls: `soapstone simulate`, experiments, the bench. Has no clock and no thread of its own.
 //
-//   iteration time of worker w at clock c = iteration_ns * Factor(w, c) (cluster/straggler.h) a
-//   message leaves its channel at       max(now, channel free) + bytes / bandwidth and arrives
-//   latency later                  (FIFO on each channel) a worker that fails (failstop)        is
-//   counted out timeout_ns later; its successor says Hello
-//                                         once it is, and not before the model's down_ms
+//     time of worker w's iteration c   = iteration_ns * Factor(w, c), of cluster/straggler.h
+//     a message leaves its channel at    max(now, channel free) + bytes / bandwidth
+//     and arrives                        latency later, in order on each channel
+//
+// A worker that fails (failstop) is counted out timeout_ns later; its successor says Hello once it
+// is, and not before the model's down_ms.
 #pragma once
 
 #include <cstdint>

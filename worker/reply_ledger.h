@@ -5,8 +5,7 @@
 //   lag        a reply for clock c claims an oldest applied clock of c - bound at least
 //   monotony   its version is not less than of the reply before
 //   own        where a read holds the reader's own updates, the version has grown by those that
-//   this
-//              worker has pushed since its first read, of clocks below c; a peer counts its steps
+//              it has pushed since its first read, of clocks below c; a peer counts its steps
 //   final      a final reply claims that every clock is applied
 //   content    the tensors and rows are those that the checksum was taken of
 // A value: copied with its engine.

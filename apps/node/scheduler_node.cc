@@ -136,12 +136,15 @@ int SchedulerNode::Run() {
     Report(now);
     Show(status_, now, [&] { return StatusNow(now); });
   }
-  const ResultReport result = Result();
-  LOG(INFO) << "ended with exit code " << result.code << ": " << result.reason;
+  ResultReport result = Result();
   if (recorder_ != nullptr && !result.sha256.empty()) {
     const absl::Status written = WriteRecordedHash(job_->config, result.sha256);
-    LOG_IF(ERROR, !written.ok()) << written.message();
+    if (!written.ok() && result.code == kExitOk) {
+      result.code = kExitConfig;
+      result.reason = std::string(written.message());
+    }
   }
+  LOG(INFO) << "ended with exit code " << result.code << ": " << result.reason;
   loop_.router().Retry();
   loop_.transport().Close(kSchedulerLinger);
   const transport::TransportStats moved = loop_.transport().stats();

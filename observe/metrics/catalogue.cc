@@ -75,7 +75,7 @@ constexpr Entry kTable[] = {
      kCounter,
      {},
      "all",
-     "connections that were held back or ended at the door"},
+     "connections that were held back, ended at the door, or refused for their key"},
     {kHandshakeFailures,
      "soapstone_handshake_failures_total",
      kCounter,

@@ -1,6 +1,7 @@
 """Runs recorded by real daemons replay to the same parameters, whatever happened in them."""
 import os
 import re
+import shutil
 import signal
 import struct
 import unittest
@@ -60,6 +61,13 @@ class ReplayTest(ClusterTestCase):
         names = [name for name in os.listdir(self.folder) if name.endswith(".events")]
         size = sum(os.path.getsize(os.path.join(self.folder, name)) for name in names)
         self.assertEqual(size, EVENT * (int(events.replace(",", "")) + len(names)))
+
+    def test_a_folder_that_is_removed_while_the_job_runs(self):
+        running = self.record("--epochs=3")
+        running.wait_for("epoch")
+        shutil.rmtree(self.folder)
+        self.assertEqual(running.wait(120), 78, running.output())
+        self.assertIn("ended with exit code 78: output.record_path: cannot make", running.output())
 
     def test_as_many_threads_as_the_run_had(self):
         self.check_policy("async", "--threads=2", epochs=1)
