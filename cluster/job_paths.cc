@@ -12,6 +12,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "base/files/whole_file.h"
+#include "base/status_macros.h"
 #include "cluster/job_config.h"
 
 namespace soapstone::apps {
@@ -137,6 +138,46 @@ std::vector<std::string> FilesRead(const wire::JobConfig& config) {
   if (!weights.empty() && weights != "random") files.push_back(weights);
   if (std::string onnx = OnnxPathOf(config.model()); !onnx.empty()) files.push_back(onnx);
   return files;
+}
+
+namespace {
+
+// Also of one that is not there yet. A device takes what anybody writes.
+bool IsSameFile(const std::string& a, const std::string& b) {
+  std::error_code error;
+  if (a.empty() || b.empty()) return false;
+  if (fs::exists(a, error)) return fs::is_regular_file(a, error) && fs::equivalent(a, b, error);
+  const fs::path whole_a = fs::weakly_canonical(fs::absolute(a, error), error);
+  const fs::path whole_b = fs::weakly_canonical(fs::absolute(b, error), error);
+  return !error && whole_a == whole_b;
+}
+
+}  // namespace
+
+absl::Status CheckApart(const std::vector<FileWritten>& written, const wire::JobConfig& config,
+                        const std::string& job_file) {
+  std::vector<std::string> read = FilesRead(config);
+  std::erase(read, config.training().initial_weights());
+  for (std::string& file : FilesOfStragglers(config.training().stragglers())) {
+    read.push_back(std::move(file));
+  }
+  read.push_back(config.cluster().strategy());
+  read.push_back(job_file);
+  for (size_t i = 0; i < written.size(); ++i) {
+    const auto& [said_by, path] = written[i];
+    const auto clashes = [&](const std::string& other, const std::string& why) {
+      if (!IsSameFile(path, other)) return absl::OkStatus();
+      return absl::InvalidArgumentError(
+          absl::StrCat(said_by, ": ", path, " is ", why, ": give another name"));
+    };
+    for (const std::string& file : read) {
+      SOAP_RETURN_IF_ERROR(clashes(file, "a file that the job reads"));
+    }
+    for (size_t k = 0; k < i; ++k) {
+      SOAP_RETURN_IF_ERROR(clashes(written[k].path, absl::StrCat(written[k].said_by, " too")));
+    }
+  }
+  return absl::OkStatus();
 }
 
 std::vector<std::string> FilesOfStragglers(const std::string& stragglers) {

@@ -31,6 +31,14 @@ void ToFolder(const std::string& folder, wire::JobConfig* config);
 // What a job reads: data.path, labels_path, test_path and test_labels_path, empty where it has
 // none; then the initial weights and the model (onnx:FILE), if it has them.
 std::vector<std::string> FilesRead(const wire::JobConfig& config);
+// A file that is to be written, and the field or flag that says so. Without a path it is none.
+struct FileWritten {
+  std::string said_by, path;
+};
+// That each is another file, and none that the job reads (but its initial weights, which may be
+// gone on with), nor `job_file`. Error: InvalidArgument, one line.
+absl::Status CheckApart(const std::vector<FileWritten>& written, const wire::JobConfig& config,
+                        const std::string& job_file);
 // The file= of a spec of stragglers.
 std::vector<std::string> FilesOfStragglers(const std::string& stragglers);
 

@@ -5,6 +5,7 @@
 #include <filesystem>
 #include <fstream>
 
+#include "absl/strings/str_cat.h"
 #include "cluster/job_config.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
@@ -140,6 +141,44 @@ TEST(FilesRead, AreThoseThatDecideTheResult) {
   EXPECT_EQ(FilesOfStragglers("slow:factor=2+trace:file=/a/t.csv,base_us=5+trace:file=u.csv"),
             (Files{"/a/t.csv", "u.csv"}));
   EXPECT_EQ(FilesOfStragglers("jitter:sigma=0.2"), Files{});
+}
+
+class CheckApartTest : public testing::Test {
+ protected:
+  void SetUp() override {
+    folder_ = fs::temp_directory_path() / absl::StrCat("apart-", getpid());
+    fs::create_directories(folder_ / "sub");
+    for (const char* name : {"data", "job", "w"}) std::ofstream(At(name)) << name;
+    config_.mutable_data()->set_path(At("data"));
+    config_.mutable_training()->set_initial_weights(At("w"));
+    config_.mutable_training()->set_stragglers(absl::StrCat("trace:file=", At("t.csv")));
+  }
+  void TearDown() override { fs::remove_all(folder_); }
+  std::string At(const std::string& name) const { return (folder_ / name).string(); }
+  std::string Why(const std::vector<FileWritten>& written) const {
+    return std::string(CheckApart(written, config_, At("job")).message());
+  }
+  fs::path folder_;
+  wire::JobConfig config_;
+};
+
+TEST_F(CheckApartTest, NothingThatTheJobReadsIsOverwritten) {
+  fs::create_symlink(At("data"), At("link"));
+  for (const char* name : {"data", "job", "t.csv", "sub/../data", "link"}) {
+    EXPECT_EQ(Why({{"output.model_path", At(name)}}),
+              absl::StrCat("output.model_path: ", At(name),
+                           " is a file that the job reads: give another name"));
+  }
+  EXPECT_EQ(Why({{"output.model_path", At("new")}}), "");
+  EXPECT_EQ(Why({{"output.model_path", ""}}), "");
+  EXPECT_EQ(Why({{"output.model_path", At("w")}}), "");  // it is trained on
+}
+
+TEST_F(CheckApartTest, NorWhatItWritesItself) {
+  EXPECT_EQ(Why({{"a", At("m")}, {"b", At("n")}}), "");
+  EXPECT_EQ(Why({{"a", "/dev/null"}, {"b", "/dev/null"}}), "");
+  EXPECT_EQ(Why({{"a", At("m")}, {"b", At("sub/../m")}}),
+            absl::StrCat("b: ", At("sub/../m"), " is a too: give another name"));
 }
 
 TEST(StragglersWithoutFolders, KeepsTheFilesName) {

@@ -89,6 +89,14 @@ absl::Status CheckOutputs(const wire::JobConfig& config, const WrittenHere& here
   return absl::OkStatus();
 }
 
+absl::Status CheckOutputsApart(const wire::JobConfig& config, const std::string& job_file) {
+  const wire::Output& output = config.output();
+  return CheckApart({{"output.model_path", output.model_path()},
+                     {"output.trace_path", output.trace_path()},
+                     {"output.curve_path", output.curve_path()}},
+                    config, job_file);
+}
+
 int PrintOrCheck(const std::string& program, const NodeFlags& flags, const wire::JobConfig& config,
                  const std::function<absl::Status(const Job&)>& also) {
   if (flags.print_config) std::cout << JobText(config);

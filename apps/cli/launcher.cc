@@ -211,15 +211,16 @@ void Launcher::ReadSignals() {
     const int number = static_cast<int>(info.ssi_signo);
     if (number == SIGCHLD) continue;
     const int code = number == SIGINT ? kExitInterrupted : kExitTerminated;
-    if (!asked_.has_value()) asked_ = code;
+    const bool first = !asked_.has_value();
+    if (first) asked_ = code;
+    if (first && result_.has_value()) {  // the job is over, and its end stays what it is
+      scheduler()->Signal(SIGTERM);
+      if (!stop_.has_value()) BeginStop(result_->code, "", kTermAfter);
+      continue;
+    }
     if (stop_.has_value()) {
       stop_->code = code;
       stop_->kill_at = NodeLoop::Now();  // asked twice
-      continue;
-    }
-    if (result_.has_value()) {  // the job is over, and its end stays what it is
-      scheduler()->Signal(SIGTERM);
-      BeginStop(result_->code, "", kTermAfter);
       continue;
     }
     const std::string reason = number == SIGINT ? "interrupted" : "terminated";
@@ -338,7 +339,9 @@ void Launcher::OnSchedulerEnded(const Launched& child) {
     // A stop without a reason of its own was begun by a node that the scheduler had told to end. A
     // scheduler that went on without that node ends because we tell it to: that is no reason.
     const bool told_to = stop_->terminated && ending.number == kExitTerminated;
-    if (stop_->reason.empty() && !ending.by_signal && !told_to) stop_->code = CodeFor(ending);
+    if (stop_->reason.empty() && !ending.by_signal && !told_to) {
+      stop_->code = ending.good() ? kExitOk : CodeFor(ending);
+    }
     return;
   }
   if (ending.good()) return BeginStop(kExitOk, "", kTermAfter);

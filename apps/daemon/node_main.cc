@@ -335,6 +335,7 @@ absl::Status CheckStart(wire::Role role, const NodeFlags& flags, const Job& job)
   SOAP_RETURN_IF_ERROR(
       CheckOutputs(job.config, {.model = role == wire::Role::kServer && rank.rank <= 0,
                                 .events = role == wire::Role::kScheduler}));
+  SOAP_RETURN_IF_ERROR(CheckOutputsApart(job.config, flags.config_path));
   return role == wire::Role::kScheduler ? CheckNoRecording(job.config) : absl::OkStatus();
 }
 

@@ -21,6 +21,7 @@
 #include "base/status_macros.h"
 #include "cluster/divergence.h"
 #include "cluster/job.h"
+#include "cluster/job_paths.h"
 #include "experiment/cosim/cosim.h"
 #include "models/formats/safetensors_writer.h"
 
@@ -128,6 +129,10 @@ int SimulateJob(const SimulateFlags& flags) {
   }
   const absl::StatusOr<std::shared_ptr<const Job>> job = JobFromFlags(flags);
   if (!job.ok()) return SayConfigError(kSoapstone, job.status());
+  const absl::Status apart =
+      CheckApart({{"--curve", flags.curve_path}, {"--trace", flags.trace_path}}, (*job)->config,
+                 flags.job_path);
+  if (!apart.ok()) return SayConfigError(kSoapstone, apart);
   SayNotes(kSoapstone, (*job)->notes);
   Console console(&std::cout, StdoutConsole());
   const absl::StatusOr<CosimResult> result = experiment::Cosimulate(

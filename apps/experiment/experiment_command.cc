@@ -18,6 +18,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "absl/strings/str_join.h"
 #include "apps/cli/command_line.h"
 #include "apps/cli/console.h"
 #include "apps/cli/job_source.h"
@@ -261,11 +262,9 @@ int RunExperiment(const ExperimentFlags& flags) {
   if (flags.check) {
     const experiment::Agenda agenda(&*experiment, {});
     std::cout << "ok: " << experiment->spec.title() << ": " << agenda.total() << " runs\n";
-    const size_t claims = experiment->claims.size(), needed = experiment::SeedsNeeded(claims);
-    if (claims > 0 && experiment->seeds.size() < needed) {
-      std::cout << "no claim will be printed: " << claims << " claim" << (claims == 1 ? "" : "s")
-                << (claims == 1 ? " needs " : " need ") << needed << " seeds, there are "
-                << experiment->seeds.size() << " (rule 13)\n";
+    const std::vector<std::string> missing = experiment::MissingForClaims(*experiment);
+    if (!missing.empty()) {
+      std::cout << "no claim will be printed; missing: " << absl::StrJoin(missing, ", ") << "\n";
     }
     return kExitOk;
   }

@@ -32,6 +32,15 @@ wire::MembershipClientOptions MembershipClientOptionsOf(const Job& job, wire::Ro
 
 void WaitForPlace(Nanos now, const std::string& scheduler, wire::MembershipClient* membership,
                   transport::Transport* transport, size_t* turn) {
+  if (membership->rank().has_value()) return;
+  for (const wire::Address node : transport->TakeEnded()) {
+    if (node.role == wire::Role::kScheduler) membership->CallAgain();
+  }
+  if (membership->TakeCall()) {
+    LOG(INFO) << "the connection to the scheduler has ended: it is asked by another";
+    const absl::Status called = transport->Connect(wire::Address::Scheduler(), scheduler);
+    LOG_IF(WARNING, !called.ok()) << called;
+  }
   const std::string line = membership->TakeWaitLine(now);
   if (line.empty()) return;
   LOG(WARNING) << line;

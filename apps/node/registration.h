@@ -21,7 +21,8 @@ wire::MembershipClientOptions MembershipClientOptionsOf(const Job& job, wire::Ro
                                                         Registration registration,
                                                         const transport::Transport& transport);
 
-// While this node has no place: logs what it waits for, every few seconds. Where nobody answers and
+// While this node has no place: calls the scheduler again where its connection has ended, as that
+// of one that is started again; logs what it waits for, every few seconds. Where nobody answers and
 // the scheduler's name has several addresses, such as those of a pod that is gone and of the one in
 // its place, it asks at the next of them. `turn`: how often it has; the caller keeps it.
 void WaitForPlace(Nanos now, const std::string& scheduler, wire::MembershipClient* membership,

@@ -167,6 +167,39 @@ std::vector<JudgedClaim> JudgeClaims(const Results& results) {
   return judged;
 }
 
+std::vector<std::string> MissingForClaims(const Experiment& experiment) {
+  constexpr size_t kStragglerKinds = 3;
+  std::vector<std::string> missing;
+  const size_t claims = experiment.claims.size();
+  if (claims == 0) return missing;
+  for (const char* name : {"bsp", "async", "ssp"}) {
+    const bool any_bound = std::string_view(name) == "ssp";
+    const bool there = std::ranges::any_of(experiment.policies, [&](const ResolvedPolicy& policy) {
+      const std::string& spec = policy.traits.spec;
+      return any_bound ? spec.starts_with(name) : spec == name;
+    });
+    if (!there) missing.push_back(absl::StrCat(name, " among the policies (rule 12)"));
+  }
+  if (!experiment.spec.one_worker()) missing.push_back("one_worker: true (rule 12)");
+  const bool untuned = std::ranges::any_of(experiment.subjects, [](const ResolvedSubject& subject) {
+    return std::ranges::any_of(subject.grids, [](const Grid& grid) { return grid.budget() == 0; });
+  });
+  if (untuned) missing.push_back("tuning with several candidates (rule 12)");
+  const bool aimless = std::ranges::any_of(experiment.subjects, [](const ResolvedSubject& subject) {
+    return subject.target_accuracy <= 0;
+  });
+  if (aimless) missing.push_back("target_accuracy (rule 7)");
+  const size_t seeds = SeedsNeeded(claims);
+  if (experiment.seeds.size() < seeds) {
+    missing.push_back(absl::StrCat(seeds, " seeds for ", claims, claims == 1 ? " claim" : " claims",
+                                   ", there are ", experiment.seeds.size(), " (rule 13)"));
+  }
+  if (experiment.stragglers.size() < kStragglerKinds) {
+    missing.push_back("stragglers of three kinds: none, transient, persistent (rule 17)");
+  }
+  return missing;
+}
+
 RatioText TextOf(const RatioEstimate& ratio, int digits) {
   const double least = ratio.at_least.median, most = ratio.at_most.median;
   RatioText text{.range =

@@ -30,6 +30,10 @@ struct JudgedClaim {
   double corrected_p = 1;        // Holm, over all claims; withheld ones count as 1
 };
 
+// What the file lacks so that no claim will be printed, whatever its runs show, with the rule of
+// each: "async (rule 12)". Empty also where there is no claim.
+std::vector<std::string> MissingForClaims(const Experiment& experiment);
+
 // By claim of the experiment.
 std::vector<JudgedClaim> JudgeClaims(const Results& results);
 

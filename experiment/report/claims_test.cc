@@ -25,6 +25,29 @@ JudgedClaim JudgedLast(const std::string& claim) {
   return Judged(FakeSpecText() + claim, kAsTheyAre).back();
 }
 
+std::vector<std::string> MissingWith(const std::string& from, const std::string& to) {
+  const absl::StatusOr<Experiment> experiment = FakeExperiment(FakeSpecWith(from, to));
+  EXPECT_TRUE(experiment.ok()) << experiment.status();
+  return MissingForClaims(*experiment);
+}
+
+TEST(MissingForClaims, IsWhatTheFileLacks) {
+  using Missing = std::vector<std::string>;
+  EXPECT_EQ(MissingWith("Fake", "Fake"), Missing{});
+  EXPECT_EQ(MissingWith("policies { spec: \"async\" }\n", ""),
+            Missing{"async among the policies (rule 12)"});
+  EXPECT_EQ(MissingWith("one_worker: true\n", ""), Missing{"one_worker: true (rule 12)"});
+  EXPECT_EQ(MissingWith("tuning { learning_rates: [0.1, 0.2, 0.4] seed_count: 3 }\n", ""),
+            Missing{"tuning with several candidates (rule 12)"});
+  EXPECT_EQ(MissingWith("seed_count: 7", "seed_count: 3"),
+            Missing{"7 seeds for 2 claims, there are 3 (rule 13)"});
+  EXPECT_EQ(MissingWith("stragglers { name: \"persistent\" model: \"slow:workers=1,factor=2\" }\n"
+                        "workers: 4",
+                        "stragglers { name: \"persistent\" model: \"slow:workers=1,factor=2\" }\n"
+                        "workers: 4"),
+            Missing{});
+}
+
 // All times of a run times `factor`.
 void Stretch(double factor, RunOutcome* outcome) {
   for (CurvePoint& point : outcome->curve) point.time_s *= factor;

@@ -189,6 +189,15 @@ class BadInputTest(ClusterTestCase):
         self.refuse_csv("data.missing: \"mean\" is neither", b"a,b\n1,0\n", "--missing=mean")
         self.refuse("data.label_column: of format csv, not of digits", "--label_column=1")
 
+    def test_what_would_be_overwritten(self):
+        with open(self.config) as file:
+            before = file.read()
+        self.refuse("output.model_path: .* is a file that the job reads", f"--model_path={self.config}")
+        model = os.path.join(self.dir, "m")
+        self.refuse("output.curve_path: .* is output.model_path too", f"--model_path={model}", f"--curve={model}")
+        with open(self.config) as file:
+            self.assertEqual(file.read(), before)
+
     def test_unwritable_model_path(self):
         self.refuse("/nowhere", "--model_path=/nowhere/model.safetensors")
 

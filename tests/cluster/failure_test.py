@@ -139,6 +139,26 @@ class FailureTest(ClusterTestCase):
     def test_ctrl_c(self):
         self.check_signal(signal.SIGINT, 130)
 
+    def test_ctrl_c_as_the_job_ends(self):
+        # The launcher may have heard of the result, or of the scheduler's end, or of neither yet.
+        for delay_ms in range(0, 40, 5):
+            with self.subTest(delay_ms):
+                log = os.path.join(self.dir, "logs", "scheduler.log")
+                running = self.train("--epochs=1")
+                deadline = time.monotonic() + 60
+                while time.monotonic() < deadline:
+                    with contextlib.suppress(OSError), open(log) as file:
+                        if "ended with exit code 0" in file.read():
+                            break
+                    time.sleep(0.0005)
+                time.sleep(delay_ms / 1000)
+                running.process.send_signal(signal.SIGINT)
+                before = "interrupted: stopping"  # the result
+                code = running.wait(60)
+                self.assertEqual(code, 130 if before in running.output() else 0, running.output())
+                self.assertEqual("parameters, sha256" in running.output(), code == 0, running.output())
+                os.remove(log)
+
     @contextlib.contextmanager
     def hangups(self, disposition):
         """For what is started within: as a shell does (SIG_DFL) or nohup (SIG_IGN), whatever started this test."""

@@ -135,6 +135,26 @@ class LaunchTest(LaunchTestCase):
                     self.assertEqual(node.wait(60), 0, f"{scheduler.output()}\n{node.output()}")
                 self.assertIn("waiting for a place", second.output())
 
+    def test_who_waits_for_a_place_calls_the_scheduler_that_is_started_again(self):
+        for transport in ("auto", "zeromq"):
+            with self.subTest(transport):
+                port = free_port()
+                flags = [f"--config={self.config}", f"--scheduler=tcp://127.0.0.1:{port}", "--servers=1", "--workers=1",
+                         "--epochs=1", f"--transport={transport}"]
+                first = self.start("soapstone-scheduler", *flags)
+                holder = self.start("soapstone-worker", *flags, "--rank=0")
+                first.wait_for("worker 0 registered", 30)
+                waiting = self.start("soapstone-worker", *flags, "--rank=0")
+                waiting.wait_for("waiting for a place", 30)
+                for node in (first, holder):
+                    node.process.kill()
+                    node.process.wait()
+                time.sleep(1)
+                scheduler = self.start("soapstone-scheduler", *flags)
+                server = self.start("soapstone-server", *flags, "--rank=0")
+                for node in (scheduler, waiting, server):
+                    self.assertEqual(node.wait(60), 0, f"{scheduler.output()}\n{node.output()}")
+
     def test_a_name_that_never_resolves_is_worth_another_try(self):
         for program in ("soapstone-server", "soapstone-worker"):
             node = self.start(program, f"--config={self.config}", f"--scheduler=tcp://{NAME}:{self.port}",

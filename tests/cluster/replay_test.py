@@ -63,8 +63,8 @@ class ReplayTest(ClusterTestCase):
         self.assertEqual(size, EVENT * (int(events.replace(",", "")) + len(names)))
 
     def test_a_folder_that_is_removed_while_the_job_runs(self):
-        running = self.record("--epochs=3")
-        running.wait_for("epoch")
+        running = self.record("--epochs=20", "--base_ms=3")
+        running.wait_for("^started")
         shutil.rmtree(self.folder)
         self.assertEqual(running.wait(120), 78, running.output())
         self.assertIn("ended with exit code 78: output.record_path: cannot make", running.output())

@@ -57,7 +57,10 @@ void NodeSender::FollowOpening() {
   for (ShmConnections::Refused& refused : ways_.local->Follow()) {
     LOG(INFO) << refused.node.ToString() << " is reached at " << refused.endpoint
               << ", not through shared memory: it did not take the link";
-    if (!ConnectSocket(refused.node, refused.endpoint).ok()) continue;
+    if (const absl::Status made = ConnectSocket(refused.node, refused.endpoint); !made.ok()) {
+      lost_.push_back({.node = refused.node, .why = std::string(made.message())});
+      continue;
+    }
     std::deque<wire::Message>& untaken = untaken_[refused.node];
     std::move(refused.untaken.begin(), refused.untaken.end(), std::back_inserter(untaken));
   }

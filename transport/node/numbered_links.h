@@ -1,5 +1,5 @@
-// NumberedLinks: sessions (wire/session.h) over ZeroMQ's connections, which it breaks and makes
-// again without a word, losing what was under way. Every message has a trailer behind its header:
+// NumberedLinks: sessions (wire/session.h) over ZeroMQ's connections, which break without a word,
+// losing what was under way, and are made again. Every message has a trailer behind its header:
 // its number, and how far its sender is. What is not acknowledged is sent again when the other side
 // says that it is missing: on its own, as it sees a gap, or asked, as it says nothing. Who calls:
 // the ZeroMQ transport.

@@ -1,5 +1,5 @@
 // ZmqLinks: ZeroMQ's sockets with numbered sessions over them, so that what is sent arrives once
-// and in order although ZeroMQ breaks connections and makes them again without a word. It is the
+// and in order although connections break, and are made again, without a word. It is the
 // one of a node's three ways that is always there. Who calls: NodeTransport. It moves frames, and
 // must not know what they mean.
 //

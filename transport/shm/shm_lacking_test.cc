@@ -66,10 +66,10 @@ TEST_F(ShmLinksTest, ALinkThatNobodyTakesIsWithdrawn) {
   const SteadyTime deadline = SteadyNow() + absl::Seconds(30);
   while (dialler_.state(*link) != ShmLinks::State::kGone && SteadyNow() < deadline) {
     dialler_.Progress();
-    EXPECT_FALSE(dialler_.Receive(&in, &frames_));
     absl::SleepFor(absl::Milliseconds(1));
   }
-  ASSERT_EQ(dialler_.state(*link), ShmLinks::State::kGone);
+  ASSERT_EQ(dialler_.state(*link),
+            ShmLinks::State::kGone);  // though nobody has looked for messages
   for (int turn = 0; turn < 20; ++turn) {
     listener.Progress();
     ASSERT_FALSE(listener.Receive(&in, &frames_));

@@ -30,6 +30,8 @@ struct ShmLinks::Link {
       pauses.Forgive(since);
     }
   }
+  // Of one that is withdrawn, and not retired yet, nobody has the memory.
+  State seen() const { return ended && state == State::kOpening ? State::kGone : state; }
   bool starves() const { return starved_since != SteadyTime::InfiniteFuture(); }
   // After a Send. True: it does, and did not before.
   bool LooksWhetherItStarves() {

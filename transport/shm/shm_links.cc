@@ -116,7 +116,7 @@ const LinkEnd* ShmLinks::Proven(LinkId link) const {
 
 ShmLinks::State ShmLinks::state(LinkId link) const {
   const auto found = links_.find(link);
-  return found == links_.end() ? State::kGone : found->second->state;
+  return found == links_.end() ? State::kGone : found->second->seen();
 }
 
 void ShmLinks::Drop(LinkId link) {

@@ -101,9 +101,16 @@ std::string MembershipClient::TakeWaitLine(Nanos now) {
 
 void MembershipClient::OnLinkLost(Nanos now, std::string why, Outbox* out) {
   if (ended_.has_value() || lost_link_.has_value()) return;
+  if (!rank_.has_value()) return CallAgain();
   lost_link_ = {now + std::min(options_.timeout_ns, kSecond), std::move(why)};
-  if (rank_.has_value()) SendHeartbeat({}, out);
+  SendHeartbeat({}, out);
   out->SetTimer(kTick, std::min(tick_due_, lost_link_->ends_at));
+}
+
+void MembershipClient::CallAgain() {
+  if (rank_.has_value()) return;
+  waits_.clear();
+  calls_ = true;
 }
 
 Nanos MembershipClient::Deadline() const {

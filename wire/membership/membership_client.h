@@ -52,7 +52,13 @@ class MembershipClient {
 
   // The link to the scheduler is lost, and with it what was under way. It is asked once more, by
   // another link: if it has counted this node out, it says so; else this node ends a second later.
+  // Without a rank as CallAgain.
   void OnLinkLost(Nanos now, std::string why, Outbox* out);
+
+  // The connection to the scheduler has ended. Who has no rank yet has lost nothing: it asks
+  // whoever is there next, by a connection that TakeCall has the shell make.
+  void CallAgain();
+  bool TakeCall() { return std::exchange(calls_, false); }
 
   // What it waits for while it has no place; empty: nothing, or that was said less than
   // kSayWaitsEvery ago.
@@ -75,6 +81,7 @@ class MembershipClient {
   std::optional<uint32_t> rank_;
   uint64_t session_ = 0;
   Epoch epoch_ = 0;      // newest that the scheduler told; tells it from a rank's former holder
+  bool calls_ = false;   // a new connection is to be made
   std::string waits_;    // for a place, as the scheduler last said
   Nanos say_waits_ = 0;  // not before
   Nanos started_ = 0;

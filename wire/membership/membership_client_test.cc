@@ -54,6 +54,7 @@ class Node {
     membership_.OnLinkLost(now_, "cut", &outbox_);
     Collect();
   }
+  bool TakesCall() { return membership_.TakeCall(); }
   void BeWelcomed() { Take(FromScheduler(MessageType::kWelcome, Welcome{2, kNonce})); }
   // As RunTo, with an answer from the scheduler every half second.
   void RunHeardTo(Nanos until) {
@@ -262,6 +263,24 @@ TEST(MembershipClient, WithoutItsLinkToTheSchedulerItAsksOnceMoreAndEnds) {
   EXPECT_FALSE(node.membership().ended().has_value());
   node.RunTo(2 * kSecond + kSecond / 10);
   EXPECT_EQ(node.membership().ended(), (Notice{kExitPeerLost, "scheduler lost: cut"}));
+}
+
+// As of one that is started again.
+TEST(MembershipClient, WhoHasNoPlaceYetCallsTheSchedulerThatIsThereNext) {
+  Node node(WorkerOptions());
+  node.Take(FromScheduler(MessageType::kWait, Notice{138, "rank 2 is taken"}, 0));
+  EXPECT_FALSE(node.membership().unanswered());
+  EXPECT_FALSE(node.TakesCall());
+  node.LoseLink();
+  EXPECT_TRUE(node.TakesCall());
+  EXPECT_FALSE(node.TakesCall());
+  EXPECT_TRUE(node.membership().unanswered());
+  node.RunTo(10 * kSecond);
+  EXPECT_FALSE(node.membership().ended().has_value());
+  node.BeWelcomed();
+  EXPECT_TRUE(node.membership().rank().has_value());
+  node.LoseLink();
+  EXPECT_FALSE(node.TakesCall());
 }
 
 TEST(MembershipClient, WhatTheSchedulerSaysToThatIsTheReason) {
