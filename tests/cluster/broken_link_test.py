@@ -1,6 +1,7 @@
 """Connections that break under a running job, on every kind of pair of nodes: nothing is lost, nobody hangs, and
 under bsp not a bit differs. Each break is shutdown(2) on a descriptor of a process, taken with pidfd_getfd(2)."""
 import collections
+import contextlib
 import ctypes
 import os
 import random
@@ -85,6 +86,52 @@ def memory_links(children):
             if row[4] == SEQPACKET and row[5] == ESTABLISHED["unix"] and row[6] in fds:
                 links[name.split("-")[0] + " in memory"].append((pid, fds[row[6]]))
     return links
+
+
+class LinksInTheMakingTest(ClusterTestCase):
+    """Links through shared memory whose sockets break while members prove themselves on them, and hand them over."""
+
+    def break_all(self, running, seconds, seed):
+        draw = random.Random(seed)
+        broken = 0
+        end = time.monotonic() + seconds
+        while time.monotonic() < end:
+            children = descendants(running.pid)
+            for pid, fd in [link for links in memory_links(children).values() for link in links]:
+                end_of_link = take_descriptor(pid, fd) if draw.random() < 0.5 else None
+                if end_of_link is None:
+                    continue
+                with contextlib.suppress(OSError), end_of_link:
+                    end_of_link.shutdown(socket.SHUT_RDWR)
+                    broken += 1
+            time.sleep(draw.uniform(0, 0.01))
+        return broken
+
+    def check(self, policy, same_bits):
+        keys = os.path.join(self.dir, "keys")
+        made = self.run_program("soapstone", "keygen", f"--out={keys}")
+        self.assertEqual(made.wait(20), 0, made.output())
+        command = [f"--policy={policy}", "--epochs=3", "--strict", f"--key={keys}", "--link_timeout_s=20",
+                   "--heartbeat_timeout_s=30"]
+        undisturbed = self.train(*command)
+        self.assertEqual(undisturbed.wait(60), 0, undisturbed.output())
+        for seed in range(4 if BREAKS <= 3 else 12):
+            running = self.train(*command)
+            running.wait_for("worker 2 registered")
+            broken = self.break_all(running, 0.25, f"{policy} {seed}")
+            self.assertEqual(running.wait(25), 0, running.output())  # a message that is lost takes 30 s
+            self.assertGreater(broken, 0)
+            if same_bits:
+                self.assertEqual(self.sha256(running.output()), self.sha256(undisturbed.output()))
+
+    def test_bsp(self):
+        self.check("bsp", True)
+
+    def test_allreduce(self):
+        self.check("allreduce", True)
+
+    def test_gossip(self):
+        self.check("gossip", False)
 
 
 class BrokenLinkTest(ClusterTestCase):
