@@ -164,11 +164,10 @@ absl::Status CheckApart(const std::vector<FileWritten>& written, const wire::Job
   read.push_back(config.cluster().strategy());
   read.push_back(job_file);
   for (size_t i = 0; i < written.size(); ++i) {
-    const auto& [said_by, path] = written[i];
-    const auto clashes = [&](const std::string& other, const std::string& why) {
-      if (!IsSameFile(path, other)) return absl::OkStatus();
+    const auto clashes = [&mine = written[i]](const std::string& other, const std::string& why) {
+      if (!IsSameFile(mine.path, other)) return absl::OkStatus();
       return absl::InvalidArgumentError(
-          absl::StrCat(said_by, ": ", path, " is ", why, ": give another name"));
+          absl::StrCat(mine.said_by, ": ", mine.path, " is ", why, ": give another name"));
     };
     for (const std::string& file : read) {
       SOAP_RETURN_IF_ERROR(clashes(file, "a file that the job reads"));
