@@ -12,6 +12,8 @@ Readers::Reader& Readers::Of(WorkerId worker) {
 
 void Readers::OnAsked(Nanos now, const Message& message) {
   Reader& reader = Of(message.worker);
+  if (reader.waits && reader.asked == message.clock) return;
+  reader.asked = message.clock;
   reader.asked_at = now;
   reader.queued_ns = message.queued_ns;
   reader.waits = true;

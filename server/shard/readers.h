@@ -78,7 +78,8 @@ class Readers {
  private:
   struct Reader {
     consistency::Ticket pull{};      // its latest, if any
-    Nanos asked_at = 0;              // when that came; subscribed: its clock
+    Clock asked = -1;                // for which clock; subscribed: its own
+    Nanos asked_at = 0;              // when that came first: what is owed is asked for again
     Nanos queued_ns = 0;             // and how long it had waited for us
     bool waits = false;              // what it asked for is owed to it
     std::vector<uint64_t> versions;  // by bucket, at its latest read
