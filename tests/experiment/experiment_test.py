@@ -220,7 +220,7 @@ class ExperimentTest(ExperimentTestCase):
         claims = "".join(f'claims {{ faster: "async" than: "bsp" under: "{model}" workers: 4 }}\n'
                          for model in ("none", "transient"))
         output = self.run_experiment("--check", spec=self.write("many.textproto", SPEC + claims))
-        self.assertIn("3 claims need 7 seeds, there are 6 (rule 13)", output)
+        self.assertIn("no claim will be printed; missing: 7 seeds for 3 claims, there are 6 (rule 13)\n", output)
 
     def test_half_precision_in_virtual_time_is_refused(self):
         self.refuse(r"bad.textproto:2:1: cluster.precision: co-simulation computes in float32",
