@@ -156,8 +156,9 @@ bool IsSameFile(const std::string& a, const std::string& b) {
 
 absl::Status CheckApart(const std::vector<FileWritten>& written, const wire::JobConfig& config,
                         const std::string& job_file) {
+  const std::string& weights = config.training().initial_weights();
   std::vector<std::string> read = FilesRead(config);
-  std::erase(read, config.training().initial_weights());
+  std::erase(read, weights);
   for (std::string& file : FilesOfStragglers(config.training().stragglers())) {
     read.push_back(std::move(file));
   }
@@ -169,9 +170,9 @@ absl::Status CheckApart(const std::vector<FileWritten>& written, const wire::Job
       return absl::InvalidArgumentError(
           absl::StrCat(mine.said_by, ": ", mine.path, " is ", why, ": give another name"));
     };
-    for (const std::string& file : read) {
-      SOAP_RETURN_IF_ERROR(clashes(file, "a file that the job reads"));
-    }
+    constexpr char kRead[] = "a file that the job reads";
+    for (const std::string& file : read) SOAP_RETURN_IF_ERROR(clashes(file, kRead));
+    if (!written[i].goes_on) SOAP_RETURN_IF_ERROR(clashes(weights, kRead));
     for (size_t k = 0; k < i; ++k) {
       SOAP_RETURN_IF_ERROR(clashes(written[k].path, absl::StrCat(written[k].said_by, " too")));
     }

@@ -34,9 +34,10 @@ std::vector<std::string> FilesRead(const wire::JobConfig& config);
 // A file that is to be written, and the field or flag that says so. Without a path it is none.
 struct FileWritten {
   std::string said_by, path;
+  bool goes_on = false;  // with the initial weights: it may be their file
 };
-// That each is another file, and none that the job reads (but its initial weights, which may be
-// gone on with), nor `job_file`. Error: InvalidArgument, one line.
+// That each is another file, and none that the job reads, nor `job_file`. Error: InvalidArgument,
+// one line.
 absl::Status CheckApart(const std::vector<FileWritten>& written, const wire::JobConfig& config,
                         const std::string& job_file);
 // The file= of a spec of stragglers.

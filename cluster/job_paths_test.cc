@@ -171,7 +171,8 @@ TEST_F(CheckApartTest, NothingThatTheJobReadsIsOverwritten) {
   }
   EXPECT_EQ(Why({{"output.model_path", At("new")}}), "");
   EXPECT_EQ(Why({{"output.model_path", ""}}), "");
-  EXPECT_EQ(Why({{"output.model_path", At("w")}}), "");  // it is trained on
+  EXPECT_EQ(Why({{"output.model_path", At("w"), true}}), "");  // it is trained on
+  EXPECT_NE(Why({{"output.curve_path", At("w")}}), "");
 }
 
 TEST_F(CheckApartTest, NorWhatItWritesItself) {

@@ -91,7 +91,7 @@ absl::Status CheckOutputs(const wire::JobConfig& config, const WrittenHere& here
 
 absl::Status CheckOutputsApart(const wire::JobConfig& config, const std::string& job_file) {
   const wire::Output& output = config.output();
-  return CheckApart({{"output.model_path", output.model_path()},
+  return CheckApart({{"output.model_path", output.model_path(), true},
                      {"output.trace_path", output.trace_path()},
                      {"output.curve_path", output.curve_path()}},
                     config, job_file);

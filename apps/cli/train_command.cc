@@ -120,6 +120,10 @@ absl::Status WriteCurve(const wire::JobConfig& config, Console* console) {
 // signal ends it.
 absl::Status FinishOutput(int code, OutputThread* output) {
   const sigset_t signals = StopSignals();
+  // One that came after the job's end, and that nobody has read, does not cut its table off.
+  const timespec now = {};
+  while (code == kExitOk && sigtimedwait(&signals, nullptr, &now) > 0) {
+  }
   sigprocmask(SIG_UNBLOCK, &signals, nullptr);
   const bool stopped = code == kExitInterrupted || code == kExitTerminated;
   return output->Finish((stopped ? 2 : 20) * kSecond);

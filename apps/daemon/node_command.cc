@@ -76,7 +76,10 @@ int RunNodeCommand(NodeFlags flags) {
   if (!config.ok()) return SayConfigError("soapstone node", config.status());
   // Of a process without a number only the job is known.
   if (!flags.check || !HasNumber(flags)) {
-    const auto outputs = [](const Job& job) { return CheckOutputs(job.config, {}); };
+    const auto outputs = [&](const Job& job) {
+      const absl::Status apart = CheckOutputsApart(job.config, flags.config_path);
+      return apart.ok() ? CheckOutputs(job.config, {}) : apart;
+    };
     if (flags.print_config || flags.check) {
       return PrintOrCheck("soapstone node", flags, *config, outputs);
     }

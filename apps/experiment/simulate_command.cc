@@ -20,6 +20,7 @@
 #include "apps/loop/node_loop.h"
 #include "base/exit_codes.h"
 #include "base/files/whole_file.h"
+#include "cluster/job_paths.h"
 #include "sim/virtual_cluster.h"
 
 namespace soapstone::apps {
@@ -68,6 +69,10 @@ uint32_t SeedsOf(const SimulateFlags& flags, const sim::VirtualResult& first) {
 
 int Simulate(const SimulateFlags& flags) {
   if (!flags.job_path.empty()) return SimulateJob(flags);
+  wire::JobConfig read;
+  read.mutable_training()->set_stragglers(flags.stragglers);
+  const absl::Status apart = CheckApart({{"--trace", flags.trace_path}}, read, "");
+  if (!apart.ok()) return SayConfigError(kSoapstone, apart);
   sim::VirtualOptions options = OptionsOf(flags);
   absl::StatusOr<sim::VirtualResult> result = sim::RunVirtual(options);
   if (!result.ok()) return SayConfigError(kSoapstone, result.status());

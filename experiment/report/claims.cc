@@ -175,20 +175,24 @@ std::vector<std::string> MissingForClaims(const Experiment& experiment) {
   for (const char* name : {"bsp", "async", "ssp"}) {
     const bool any_bound = std::string_view(name) == "ssp";
     const bool there = std::ranges::any_of(experiment.policies, [&](const ResolvedPolicy& policy) {
-      const std::string& spec = policy.traits.spec;
-      return any_bound ? spec.starts_with(name) : spec == name;
+      return any_bound ? policy.name.starts_with(name) : policy.name == name;
     });
     if (!there) missing.push_back(absl::StrCat(name, " among the policies (rule 12)"));
   }
   if (!experiment.spec.one_worker()) missing.push_back("one_worker: true (rule 12)");
-  const bool untuned = std::ranges::any_of(experiment.subjects, [](const ResolvedSubject& subject) {
+  // One that no claim is about may be without.
+  const auto all_claims = [&](const auto& of_subject) {
+    return std::ranges::all_of(experiment.claims, [&](const ResolvedClaim& claim) {
+      return of_subject(experiment.subjects[claim.subject]);
+    });
+  };
+  const bool untuned = all_claims([](const ResolvedSubject& subject) {
     return std::ranges::any_of(subject.grids, [](const Grid& grid) { return grid.budget() == 0; });
   });
   if (untuned) missing.push_back("tuning with several candidates (rule 12)");
-  const bool aimless = std::ranges::any_of(experiment.subjects, [](const ResolvedSubject& subject) {
-    return subject.target_accuracy <= 0;
-  });
-  if (aimless) missing.push_back("target_accuracy (rule 7)");
+  if (all_claims([](const ResolvedSubject& subject) { return subject.target_accuracy <= 0; })) {
+    missing.push_back("target_accuracy (rule 7)");
+  }
   const size_t seeds = SeedsNeeded(claims);
   if (experiment.seeds.size() < seeds) {
     missing.push_back(absl::StrCat(seeds, " seeds for ", claims, claims == 1 ? " claim" : " claims",
