@@ -83,6 +83,14 @@ class TransportTest : public testing::TestWithParam<Kind> {
     return transport;
   }
 
+  // By a worker, to a server that will listen at `*endpoint`.
+  std::unique_ptr<Transport> SendToNobodyYet(std::string* endpoint, const Message& message) {
+    *endpoint = Listen(kServer0)->endpoint();
+    auto worker = Dial(kWorker0, kServer0, *endpoint);
+    EXPECT_TRUE(worker->Send(kServer0, message).ok());
+    return worker;
+  }
+
   std::vector<std::string> paths_;  // of ipc; libzmq leaves them behind
   InprocNetwork network_{
       {.queue_messages_max = kQueueMax, .encode = GetParam() == Kind::kInprocEncoded}};
@@ -228,11 +236,8 @@ TEST_P(TransportTest, ServersMessagesTeachTheServersRoute) {
 }
 
 TEST_P(TransportTest, MessagesWaitForTheListener) {
-  auto early = Listen(kServer0);
-  const std::string endpoint = early->endpoint();
-  early.reset();
-  auto worker = Dial(kWorker0, kServer0, endpoint);
-  ASSERT_TRUE(worker->Send(kServer0, Pull(4)).ok());
+  std::string endpoint;
+  auto worker = SendToNobodyYet(&endpoint, Pull(4));
   auto server = Make(endpoint, kServer0);
   std::optional<Message> message;
   for (const SteadyTime end = Soon(); !message.has_value() && SteadyNow() < end;) {
@@ -245,11 +250,8 @@ TEST_P(TransportTest, MessagesWaitForTheListener) {
 
 // And though its sender leaves meanwhile, which it does as fast as all is taken.
 TEST_P(TransportTest, MessagesOfOneThatLeavesWaitForTheListener) {
-  auto early = Listen(kServer0);
-  const std::string endpoint = early->endpoint();
-  early.reset();
-  auto worker = Dial(kWorker0, kServer0, endpoint);
-  ASSERT_TRUE(worker->Send(kServer0, Pull(4)).ok());
+  std::string endpoint;
+  auto worker = SendToNobodyYet(&endpoint, Pull(4));
   std::thread leaver([&] { worker->Close(kPatience); });
   absl::SleepFor(absl::Milliseconds(300));
   auto server = Make(endpoint, kServer0);

@@ -116,13 +116,15 @@ class LaunchTest(LaunchTestCase):
             self.assertEqual(node.wait(60), 0, f"{scheduler.output()}\n{job.output()}")
         self.assertIn("is at 2 addresses; asking at", job.nodes["server-0"].output())
 
+    def flags_of_one_worker(self, transport):
+        return [f"--config={self.config}", f"--scheduler=tcp://127.0.0.1:{free_port()}", "--servers=1", "--workers=1",
+                "--epochs=1", f"--transport={transport}"]
+
     def test_a_job_does_not_begin_with_a_server_that_has_died(self):
         # Neither silent for long nor asked for by another yet: that its connection has ended is all there is to see.
         for transport in ("auto", "sockets"):
             with self.subTest(transport):
-                port = free_port()
-                flags = [f"--config={self.config}", f"--scheduler=tcp://127.0.0.1:{port}", "--servers=1", "--workers=1",
-                         "--epochs=1", f"--transport={transport}"]
+                flags = self.flags_of_one_worker(transport)
                 scheduler = self.start("soapstone-scheduler", *flags)
                 server = self.start("soapstone-server", *flags, "--rank=0")
                 scheduler.wait_for("server 0 registered", 30)
@@ -138,9 +140,7 @@ class LaunchTest(LaunchTestCase):
     def test_who_waits_for_a_place_calls_the_scheduler_that_is_started_again(self):
         for transport in ("auto", "zeromq"):
             with self.subTest(transport):
-                port = free_port()
-                flags = [f"--config={self.config}", f"--scheduler=tcp://127.0.0.1:{port}", "--servers=1", "--workers=1",
-                         "--epochs=1", f"--transport={transport}"]
+                flags = self.flags_of_one_worker(transport)
                 first = self.start("soapstone-scheduler", *flags)
                 holder = self.start("soapstone-worker", *flags, "--rank=0")
                 first.wait_for("worker 0 registered", 30)
