@@ -77,6 +77,18 @@ TEST_F(ShmLinksTest, ALinkThatNobodyTakesIsWithdrawn) {
   EXPECT_FALSE(listener.any_open());
 }
 
+// Who made it was stopped for longer than it waits, and its socket broke meanwhile.
+TEST_F(ShmLinksTest, ALinkIsWithdrawnOnceThoughTwoThingsSayThatNobodyTakesIt) {
+  ASSERT_TRUE(listener_.Listen(endpoint_).ok());
+  const auto link = dialler_.Connect(endpoint_);
+  ASSERT_TRUE(link.has_value());
+  listener_.Close();
+  absl::SleepFor(absl::Milliseconds(5100));
+  dialler_.Progress();
+  EXPECT_EQ(dialler_.state(*link), ShmLinks::State::kGone);
+  EXPECT_FALSE(dialler_.any_open());
+}
+
 // What was taken goes on, though who made it has not heard so.
 TEST_F(ShmLinksTest, ALinkThatIsTakenAsItsSocketBreaksGoesOn) {
   const int listens = ListenForLinks(endpoint_).value();

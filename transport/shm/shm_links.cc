@@ -424,7 +424,7 @@ void ShmLinks::Progress() {
     if (const char* what = link->Lacks(now, options_.link_timeout)) Lose(link.get(), what);
     if (link->broken_since != SteadyTime::InfiniteFuture() && !link->ended) Mend(link.get(), now);
     const bool late = now - link->opened > kOpeningPatience;
-    if (late && link->ours && link->state == State::kOpening) Break(link.get());
+    if (late && link->ours && link->seen() == State::kOpening) Break(link.get());
     if (link->channel == nullptr && (link->ended || late)) retired.push_back(link.get());
   }
   for (Link* link : retired) Retire(link, link->ended);
