@@ -5,6 +5,7 @@
 #include <zmq.h>
 
 #include <filesystem>
+#include <functional>
 #include <map>
 #include <memory>
 #include <optional>
@@ -106,6 +107,14 @@ class SecuredJob : public testing::Test {
   }
   std::optional<wire::Message> Taken(Transport* member, absl::Duration within) {
     return Next(server_.get(), member, within);
+  }
+  // Nothing of what the member sends arrives, and the server comes to count it.
+  void ExpectInVain(Transport* member, const std::function<bool()>& counted) {
+    EXPECT_FALSE(Taken(member, kInVain).has_value());
+    for (const SteadyTime end = SteadyNow() + absl::Seconds(60); !counted() && SteadyNow() < end;) {
+      EXPECT_FALSE(Taken(member, absl::Milliseconds(20)).has_value());
+    }
+    EXPECT_TRUE(counted());
   }
   // What the member sends arrives, in its name, and so does the answer.
   void ExpectServes(Transport* member, wire::Address name) {

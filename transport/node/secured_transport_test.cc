@@ -92,11 +92,12 @@ TEST_F(SecuredTransportTest, DataGoesBySharedMemory) {
 TEST_F(SecuredTransportTest, WithoutKeysNothingArrivesEitherWay) {
   const auto plain = Member(nullptr, kFirstWorker);
   ASSERT_TRUE(plain->Send(kFirstServer, PullAt(1)).ok());
-  EXPECT_FALSE(Taken(plain.get(), kInVain).has_value());
+  // Who reads the other's greeting first ends the connection. If that is always the member, the
+  // server knows why by the time that a handshake may take.
+  ExpectInVain(plain.get(), [&] { return server_->stats().handshakes.mechanisms >= 1; });
   EXPECT_EQ(server_->stats().received_messages, 0u);
   EXPECT_EQ(server_->stats().rejected_messages, 0u) << "it came as far as the node";
   const HandshakeFailures failures = server_->stats().handshakes;
-  EXPECT_GE(failures.mechanisms, 1u);
   EXPECT_EQ(failures.keys + failures.roles, 0u);
   ExpectServesMembers();
 }
@@ -141,6 +142,10 @@ TEST_F(SecuredTransportTest, ARoleOfNoUseIsRefusedInTheHandshake) {
     ASSERT_TRUE(other->Connect(as(c.listens, 5), listener->endpoint()).ok());
     ASSERT_TRUE(other->Send(as(c.listens, 5), PullAt(1)).ok());
     const auto taken = Next(listener.get(), other.get(), c.may ? absl::Seconds(60) : kInVain);
+    for (const SteadyTime end = SteadyNow() + absl::Seconds(60);
+         !c.may && listener->stats().handshakes.roles == 0 && SteadyNow() < end;) {
+      EXPECT_FALSE(Next(listener.get(), other.get(), absl::Milliseconds(20)).has_value());
+    }
     const std::string what =
         absl::StrCat(security::NameOf(c.connects), " to ", security::NameOf(c.listens));
     EXPECT_EQ(taken.has_value(), c.may) << what;
@@ -158,11 +163,10 @@ TEST_F(SecuredTransportTest, TheKeysOfAnotherJobAreRefusedAndCounted) {
   forged->public_keys[server] = Of(KeyRole::kServer)->job->public_keys[server];
   const auto stranger = Member(security::MakeProcessKeys(forged), kFirstWorker);
   ASSERT_TRUE(stranger->Send(kFirstServer, PullAt(1)).ok());
-  EXPECT_FALSE(Taken(stranger.get(), kInVain).has_value());
+  ExpectInVain(stranger.get(), [&] { return server_->stats().handshakes.keys >= 1; });
   EXPECT_EQ(server_->stats().received_messages, 0u);
   EXPECT_EQ(server_->stats().rejected_messages, 0u) << "it came as far as the node";
   EXPECT_GE(server_->stats().strangers, 1u);
-  EXPECT_GE(server_->stats().handshakes.keys, 1u);
   EXPECT_EQ(server_->stats().handshakes.roles, 0u);
   ExpectServesMembers();
 }
@@ -170,9 +174,8 @@ TEST_F(SecuredTransportTest, TheKeysOfAnotherJobAreRefusedAndCounted) {
 TEST_F(SecuredTransportTest, AMemberSpeaksInItsOwnRoleAlone) {
   const auto worker = Member(Of(KeyRole::kWorker), {Role::kServer, 1});
   ASSERT_TRUE(worker->Send(kFirstServer, PullAt(1)).ok());
-  EXPECT_FALSE(Taken(worker.get(), kInVain).has_value());
+  ExpectInVain(worker.get(), [&] { return server_->stats().rejected_messages >= 1; });
   EXPECT_EQ(server_->stats().received_messages, 0u);
-  EXPECT_GE(server_->stats().rejected_messages, 1u);
   ExpectServesMembers();
 }
 
@@ -182,8 +185,7 @@ TEST_F(SecuredTransportTest, AWorkerDoesNotEndTheJob) {
   end.type = MessageType::kShutdown;
   end.body = wire::Notice{.code = 0, .text = "done"};
   ASSERT_TRUE(worker->Send(kFirstServer, end).ok());
-  EXPECT_FALSE(Taken(worker.get(), kInVain).has_value());
-  EXPECT_GE(server_->stats().rejected_messages, 1u);
+  ExpectInVain(worker.get(), [&] { return server_->stats().rejected_messages >= 1; });
 }
 
 TEST_F(SecuredTransportTest, WhoHasNotTheSchedulersKeyIsNotTakenForIt) {
