@@ -9,7 +9,9 @@ std::string DivergenceAdvice(const wire::JobConfig& config, const cluster::JobSp
   const double rate = clock.has_value() ? compute::LearningRate(specs.optimizer, specs.schedule,
                                                                 *clock, total_clocks)
                                         : specs.optimizer.lr;
-  std::string text = absl::StrCat("learning rate ", rate, "; try a smaller one in --optimizer, ",
+  const bool up_to = !clock.has_value() && specs.schedule.warmup > 0;
+  std::string text = absl::StrCat("learning rate ", up_to ? "up to " : "", rate,
+                                  "; try a smaller one in --optimizer, ",
                                   specs.schedule.warmup > 0 ? "a longer warm-up" : "a warm-up",
                                   " (--schedule=constant:warmup=100)");
   if (config.cluster().precision() != "float32") {

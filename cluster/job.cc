@@ -279,6 +279,10 @@ absl::StatusOr<std::shared_ptr<const Job>> PrepareJob(wire::JobConfig config) {
                                       job->train_samples,
                                       " training samples: each step takes all of them once"));
   }
+  if (const int64_t named = job->specs.stragglers.workers_max(); named > size.workers()) {
+    job->notes.push_back(
+        absl::StrCat("training.stragglers: workers=", named, ", and there are ", size.workers()));
+  }
   job->digest = JobDigest(job->config, FingerprintOf(*job, model_sha256));
   job->summary = SummaryOf(*job);
   return job;

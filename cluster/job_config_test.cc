@@ -6,6 +6,8 @@
 #include <string>
 #include <tuple>
 
+#include "absl/algorithm/container.h"
+#include "absl/strings/str_cat.h"
 #include "cluster/job.h"
 #include "cluster/job_paths.h"
 #include "models/data/data_fixture.h"
@@ -278,6 +280,23 @@ TEST_F(DataOfAJob, WhatWasRecognisedIsNoted) {
               "training.batch: 6 is more than the 5 training samples: each step takes all of them "
               "once");
   EXPECT_EQ((*PrepareJob(config))->total_clocks, 1);
+}
+
+TEST_F(DataOfAJob, ANoteSaysThatStragglersCountMoreWorkersThanThereAre) {
+  wire::JobConfig config = ConfigOf("csv", Write("a.csv", "y,a\n0,1\n1,2\n"));
+  config.mutable_cluster()->set_workers(2);
+  for (const auto& [stragglers, named] :
+       {std::pair("slow:factor=2+rotating:workers=2,every=5,factor=2", int64_t{0}),
+        std::pair("slow:workers=9,factor=2", int64_t{9}),
+        std::pair("rotating:workers=3,every=5,factor=2", int64_t{3}),
+        std::pair("slow:factor=2+link:workers=4,mbps=10", int64_t{4})}) {
+    config.mutable_training()->set_stragglers(stragglers);
+    const auto job = PrepareJob(config);
+    ASSERT_TRUE(job.ok()) << job.status();
+    const std::string note =
+        absl::StrCat("training.stragglers: workers=", named, ", and there are 2");
+    EXPECT_EQ(absl::c_linear_search((*job)->notes, note), named > 0) << stragglers;
+  }
 }
 
 TEST_F(DataOfAJob, OptionsOfTablesAreOfTables) {

@@ -155,7 +155,7 @@ bool IsSameFile(const std::string& a, const std::string& b) {
 }  // namespace
 
 absl::Status CheckApart(const std::vector<FileWritten>& written, const wire::JobConfig& config,
-                        const std::string& job_file) {
+                        const std::vector<std::string>& also_read) {
   const std::string& weights = config.training().initial_weights();
   std::vector<std::string> read = FilesRead(config);
   std::erase(read, weights);
@@ -163,7 +163,7 @@ absl::Status CheckApart(const std::vector<FileWritten>& written, const wire::Job
     read.push_back(std::move(file));
   }
   read.push_back(config.cluster().strategy());
-  read.push_back(job_file);
+  read.insert(read.end(), also_read.begin(), also_read.end());
   for (size_t i = 0; i < written.size(); ++i) {
     const auto clashes = [&mine = written[i]](const std::string& other, const std::string& why) {
       if (!IsSameFile(mine.path, other)) return absl::OkStatus();

@@ -36,10 +36,10 @@ struct FileWritten {
   std::string said_by, path;
   bool goes_on = false;  // with the initial weights: it may be their file
 };
-// That each is another file, and none that the job reads, nor `job_file`. Error: InvalidArgument,
-// one line.
+// That each is another file, and none that the job reads, nor one of `also_read`: job file, keys.
+// Error: InvalidArgument, one line.
 absl::Status CheckApart(const std::vector<FileWritten>& written, const wire::JobConfig& config,
-                        const std::string& job_file);
+                        const std::vector<std::string>& also_read);
 // The file= of a spec of stragglers.
 std::vector<std::string> FilesOfStragglers(const std::string& stragglers);
 

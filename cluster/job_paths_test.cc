@@ -148,7 +148,7 @@ class CheckApartTest : public testing::Test {
   void SetUp() override {
     folder_ = fs::temp_directory_path() / absl::StrCat("apart-", getpid());
     fs::create_directories(folder_ / "sub");
-    for (const char* name : {"data", "job", "w"}) std::ofstream(At(name)) << name;
+    for (const char* name : {"data", "job", "w", "worker.key"}) std::ofstream(At(name)) << name;
     config_.mutable_data()->set_path(At("data"));
     config_.mutable_training()->set_initial_weights(At("w"));
     config_.mutable_training()->set_stragglers(absl::StrCat("trace:file=", At("t.csv")));
@@ -156,7 +156,7 @@ class CheckApartTest : public testing::Test {
   void TearDown() override { fs::remove_all(folder_); }
   std::string At(const std::string& name) const { return (folder_ / name).string(); }
   std::string Why(const std::vector<FileWritten>& written) const {
-    return std::string(CheckApart(written, config_, At("job")).message());
+    return std::string(CheckApart(written, config_, {At("job"), At("worker.key")}).message());
   }
   fs::path folder_;
   wire::JobConfig config_;
@@ -164,7 +164,7 @@ class CheckApartTest : public testing::Test {
 
 TEST_F(CheckApartTest, NothingThatTheJobReadsIsOverwritten) {
   fs::create_symlink(At("data"), At("link"));
-  for (const char* name : {"data", "job", "t.csv", "sub/../data", "link"}) {
+  for (const char* name : {"data", "job", "worker.key", "t.csv", "sub/../data", "link"}) {
     EXPECT_EQ(Why({{"output.model_path", At(name)}}),
               absl::StrCat("output.model_path: ", At(name),
                            " is a file that the job reads: give another name"));

@@ -302,6 +302,16 @@ int64_t StragglerModel::spoilt_worker_max() const {
   return most;
 }
 
+int64_t StragglerModel::workers_max() const {
+  int64_t most = 0;
+  for (const StragglerPart& part : parts_) {
+    if (const auto* m = std::get_if<Slow>(&part.model)) most = std::max(most, m->workers);
+    if (const auto* m = std::get_if<Rotating>(&part.model)) most = std::max(most, m->workers);
+    if (const auto* m = std::get_if<SlowLink>(&part.model)) most = std::max(most, m->workers);
+  }
+  return most;
+}
+
 Nanos StragglerModel::down_ns() const {
   for (const StragglerPart& part : parts_) {
     const auto* fails = std::get_if<FailStop>(&part.model);

@@ -158,6 +158,8 @@ class StragglerModel {
   bool Spoils(WorkerId worker, Clock clock) const;
   // The greatest rank whose gradients it spoils; -1: nobody's.
   int64_t spoilt_worker_max() const;
+  // The most workers that one of its models counts: N of slow, rotating and link.
+  int64_t workers_max() const;
   // From a failure to the successor's start. 0: fails() is false.
   Nanos down_ns() const;
 

@@ -114,11 +114,6 @@ std::string PathOf(const std::string& folder, KeyRole role) {
   return absl::StrCat(folder, "/", NameOf(role), ".key");
 }
 
-std::string FileOf(const std::string& path, KeyRole role) {
-  std::error_code ignored;
-  return std::filesystem::is_directory(path, ignored) ? PathOf(path, role) : path;
-}
-
 absl::Status WriteAll(const std::string& folder, const JobKeys& keys,
                       const std::array<Secret, kKeyRoles.size()>& secrets) {
   std::vector<std::string> made;
@@ -164,8 +159,13 @@ std::string Fingerprint(const PublicKey& key) {
   return sum.HexDigest().substr(0, 16);
 }
 
+std::string KeyFileOf(const std::string& path, KeyRole role) {
+  std::error_code ignored;
+  return std::filesystem::is_directory(path, ignored) ? PathOf(path, role) : path;
+}
+
 absl::StatusOr<JobKeys> ReadJobKeys(const std::string& path, KeyRole role) {
-  const std::string file = FileOf(path, role);
+  const std::string file = KeyFileOf(path, role);
   Wiped text;
   SOAP_RETURN_IF_ERROR(ReadText(file, &text.text));
   WipedFile read;
@@ -191,7 +191,7 @@ absl::StatusOr<JobKeys> ReadJobKeys(const std::string& path, KeyRole role) {
 absl::StatusOr<std::string> ReadKeyText(const std::string& path, KeyRole role) {
   SOAP_RETURN_IF_ERROR(ReadJobKeys(path, role).status());
   std::string text;
-  SOAP_RETURN_IF_ERROR(ReadText(FileOf(path, role), &text));
+  SOAP_RETURN_IF_ERROR(ReadText(KeyFileOf(path, role), &text));
   return text;
 }
 

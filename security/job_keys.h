@@ -39,7 +39,10 @@ struct JobKeys {
 // The first 16 hexadecimal digits of the key's SHA-256: to compare files by, no secret.
 std::string Fingerprint(const PublicKey& key);
 
-// Reads `path`, or ROLE.key in it where it is a folder. Error: InvalidArgument with one line that
+// `path`, or ROLE.key in it where it is a folder.
+std::string KeyFileOf(const std::string& path, KeyRole role);
+
+// Reads KeyFileOf(path, role). Error: InvalidArgument with one line that
 // names the file, and tells nothing of what is in it: it cannot be read, others than its owner may
 // read it (with the mode to set), it is no key file, or of another role.
 absl::StatusOr<JobKeys> ReadJobKeys(const std::string& path, KeyRole role);

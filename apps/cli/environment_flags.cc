@@ -63,7 +63,8 @@ std::vector<std::string> TakenFromEnvironment(const CLI::App& app) {
   std::vector<std::string> taken = Misspelt(app);
   for (const CLI::Option* option : app.get_options()) {
     const std::string name = option->get_single_name();
-    if (OfOneCall().contains(name) && std::getenv(EnvironmentName(name).c_str()) != nullptr) {
+    const char* const of_one_call = std::getenv(EnvironmentName(name).c_str());
+    if (OfOneCall().contains(name) && of_one_call != nullptr && *of_one_call != '\0') {
       taken.push_back(absl::StrCat(EnvironmentName(name), " is not taken: say --", name,
                                    " on the command line"));
     }

@@ -21,6 +21,7 @@
 #include "cluster/job_paths.h"
 #include "cluster/team/job_strategy.h"
 #include "models/formats/safetensors_writer.h"
+#include "security/job_keys.h"
 
 namespace soapstone::apps {
 
@@ -89,12 +90,16 @@ absl::Status CheckOutputs(const wire::JobConfig& config, const WrittenHere& here
   return absl::OkStatus();
 }
 
-absl::Status CheckOutputsApart(const wire::JobConfig& config, const std::string& job_file) {
+absl::Status CheckOutputsApart(const wire::JobConfig& config, const NodeFlags& flags) {
   const wire::Output& output = config.output();
+  std::vector<std::string> also_read = {flags.config_path, flags.hosts_path};
+  for (const security::KeyRole role : security::kKeyRoles) {
+    if (!flags.key.empty()) also_read.push_back(security::KeyFileOf(flags.key, role));
+  }
   return CheckApart({{"output.model_path", output.model_path(), true},
                      {"output.trace_path", output.trace_path()},
                      {"output.curve_path", output.curve_path()}},
-                    config, job_file);
+                    config, also_read);
 }
 
 int PrintOrCheck(const std::string& program, const NodeFlags& flags, const wire::JobConfig& config,

@@ -33,9 +33,9 @@ struct WrittenHere {
 // The same of all that the job writes: files into folders that are there, and folders. Error:
 // InvalidArgument with the field.
 absl::Status CheckOutputs(const wire::JobConfig& config, const WrittenHere& here);
-// That what the job writes overwrites neither each other, nor what it reads, nor `job_file`. Error:
-// InvalidArgument with the field.
-absl::Status CheckOutputsApart(const wire::JobConfig& config, const std::string& job_file);
+// That what the job writes overwrites neither each other, nor what it reads: its keys, too, and the
+// files that name its fields and its hosts. Error: InvalidArgument with the field.
+absl::Status CheckOutputsApart(const wire::JobConfig& config, const NodeFlags& flags);
 
 // Carries out --print_config and --check. Returns the exit code.
 // `also`: what is to be checked of the prepared job besides, such as CheckOutputs.

@@ -11,6 +11,7 @@ namespace {
 
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
+using ::testing::IsEmpty;
 
 std::variant<NodeFlags, EndNow> Parse(std::vector<const char*> arguments,
                                       const std::string& program = "soapstone-worker") {
@@ -111,6 +112,8 @@ TEST(NodeFlags, DaemonsArePlaced) {
 
 }  // namespace
 TEST(NodeFlags, AKeyIsNotTakenFromTheEnvironmentAndThatIsSaid) {
+  setenv("SOAPSTONE_KEY", "", 1);
+  EXPECT_THAT(std::get<NodeFlags>(Parse({}, "soapstone-scheduler")).variables, IsEmpty());
   setenv("SOAPSTONE_KEY", "/keys", 1);
   const auto parsed = Parse({}, "soapstone-scheduler");
   unsetenv("SOAPSTONE_KEY");

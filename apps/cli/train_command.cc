@@ -192,7 +192,7 @@ int Train(const NodeFlags& flags, Hosts* hosts) {
     const absl::Status settled = hosts->Settle(&*config);
     if (!settled.ok()) return SayConfigError(kSoapstone, settled);
   }
-  const absl::Status apart = CheckOutputsApart(*config, flags.config_path);
+  const absl::Status apart = CheckOutputsApart(*config, flags);
   if (!apart.ok()) return SayConfigError(kSoapstone, apart);
   for (const std::string& variable : flags.variables) {
     std::cerr << kSoapstone << ": from the environment: " << variable << "\n";

@@ -46,7 +46,8 @@ absl::StatusOr<std::string> AddressTowards(const std::string& host, const std::s
 absl::StatusOr<ListenChoice> ChooseListen(const std::string& bind, const std::string& scheduler,
                                           const std::string& tag) {
   if (!bind.empty() && !absl::StartsWith(bind, "tcp://*")) return ListenChoice{.listen = bind};
-  if (absl::StartsWith(scheduler, "ipc://")) {
+  if (absl::StartsWith(scheduler, "ipc://")) {  // all processes are on this machine
+    if (!bind.empty()) return ListenChoice{.listen = bind, .advertise_host = "127.0.0.1"};
     return ListenChoice{.listen = absl::StrCat(scheduler, ".", tag)};
   }
   constexpr size_t kPrefix = sizeof("tcp://") - 1;

@@ -26,6 +26,9 @@ TEST(ListenChoice, LoopbackStaysOnThisMachine) {
 
 TEST(ListenChoice, IpcListensBesideTheScheduler) {
   EXPECT_EQ(ChooseListen("", "ipc:///tmp/job", "server-7")->listen, "ipc:///tmp/job.server-7");
+  const ListenChoice bound = *ChooseListen("tcp://*:7071", "ipc:///tmp/job", "server-7");
+  EXPECT_EQ(bound.listen, "tcp://*:7071");
+  EXPECT_EQ(bound.advertise_host, "127.0.0.1");
 }
 
 TEST(ListenChoice, TheFlagIsTaken) {

@@ -77,7 +77,7 @@ int RunNodeCommand(NodeFlags flags) {
   // Of a process without a number only the job is known.
   if (!flags.check || !HasNumber(flags)) {
     const auto outputs = [&](const Job& job) {
-      const absl::Status apart = CheckOutputsApart(job.config, flags.config_path);
+      const absl::Status apart = CheckOutputsApart(job.config, flags);
       return apart.ok() ? CheckOutputs(job.config, {}) : apart;
     };
     if (flags.print_config || flags.check) {

@@ -335,7 +335,7 @@ absl::Status CheckStart(wire::Role role, const NodeFlags& flags, const Job& job)
   SOAP_RETURN_IF_ERROR(
       CheckOutputs(job.config, {.model = role == wire::Role::kServer && rank.rank <= 0,
                                 .events = role == wire::Role::kScheduler}));
-  SOAP_RETURN_IF_ERROR(CheckOutputsApart(job.config, flags.config_path));
+  SOAP_RETURN_IF_ERROR(CheckOutputsApart(job.config, flags));
   return role == wire::Role::kScheduler ? CheckNoRecording(job.config) : absl::OkStatus();
 }
 
@@ -345,7 +345,7 @@ absl::StatusOr<int> RunNode(wire::Role role, const NodeFlags& flags, wire::JobCo
   SignalWatch signals;
   SOAP_ASSIGN_OR_RETURN(std::shared_ptr<const Job> job, PrepareJob(std::move(config)));
   SOAP_RETURN_IF_ERROR(CheckRole(role, *job));
-  SOAP_RETURN_IF_ERROR(CheckOutputsApart(job->config, flags.config_path));
+  SOAP_RETURN_IF_ERROR(CheckOutputsApart(job->config, flags));
   SOAP_ASSIGN_OR_RETURN(const RankChoice rank, RankOf(role, flags, *job));
   job = WithFault(std::move(job), fault);
   if (role == wire::Role::kWorker) {

@@ -131,7 +131,7 @@ int SimulateJob(const SimulateFlags& flags) {
   if (!job.ok()) return SayConfigError(kSoapstone, job.status());
   const absl::Status apart =
       CheckApart({{"--curve", flags.curve_path}, {"--trace", flags.trace_path}}, (*job)->config,
-                 flags.job_path);
+                 {flags.job_path});
   if (!apart.ok()) return SayConfigError(kSoapstone, apart);
   SayNotes(kSoapstone, (*job)->notes);
   Console console(&std::cout, StdoutConsole());

@@ -71,7 +71,7 @@ int Simulate(const SimulateFlags& flags) {
   if (!flags.job_path.empty()) return SimulateJob(flags);
   wire::JobConfig read;
   read.mutable_training()->set_stragglers(flags.stragglers);
-  const absl::Status apart = CheckApart({{"--trace", flags.trace_path}}, read, "");
+  const absl::Status apart = CheckApart({{"--trace", flags.trace_path}}, read, {});
   if (!apart.ok()) return SayConfigError(kSoapstone, apart);
   sim::VirtualOptions options = OptionsOf(flags);
   absl::StatusOr<sim::VirtualResult> result = sim::RunVirtual(options);

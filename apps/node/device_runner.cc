@@ -5,9 +5,9 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "apps/loop/delay_injector.h"
 #include "apps/loop/node_loop.h"
 #include "apps/node/compute_backend.h"
-#include "apps/node/delay_injector.h"
 #include "apps/report/process_memory.h"
 #include "apps/report/report.h"
 #include "apps/report/step_memory.h"

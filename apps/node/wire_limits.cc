@@ -54,7 +54,8 @@ uint64_t LinkBytesOf(const Job& job) {
 }
 
 void LimitToJob(const Job& job, transport::ZmqOptions* options) {
-  const uint64_t nodes = uint64_t{job.config.cluster().servers()} + job.config.cluster().workers();
+  const uint64_t nodes =
+      uint64_t{ServerCount(job.config, job.specs.policy)} + job.config.cluster().workers();
   wire::FrameLimits& limits = options->frame_limits;
   limits.header_bytes_max =
       std::min<uint64_t>(limits.header_bytes_max, kHeaderBytesMin + nodes * kNodeHeaderBytes);

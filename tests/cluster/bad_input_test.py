@@ -195,6 +195,9 @@ class BadInputTest(ClusterTestCase):
         self.refuse("output.model_path: .* is a file that the job reads", f"--model_path={self.config}")
         model = os.path.join(self.dir, "m")
         self.refuse("output.curve_path: .* is output.model_path too", f"--model_path={model}", f"--curve={model}")
+        keys = os.path.join(self.dir, "keys")
+        self.assertEqual(Running([f"{BIN}/soapstone", "keygen", f"--out={keys}"]).wait(20), 0)
+        self.refuse("output.curve_path: .* is a file that the job reads", f"--key={keys}", f"--curve={keys}/server.key")
         for role in ("scheduler", "server", "worker"):
             self.refuse("output.model_path: .* is a file that the job reads", f"--model_path={self.config}",
                         "--scheduler=tcp://127.0.0.1:1", program=f"soapstone-{role}")

@@ -1,4 +1,4 @@
-#include "apps/node/delay_injector.h"
+#include "apps/loop/delay_injector.h"
 
 #include <gtest/gtest.h>
 
