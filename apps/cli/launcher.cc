@@ -218,9 +218,9 @@ void Launcher::ReadSignals() {
       if (!stop_.has_value()) BeginStop(result_->code, "", kTermAfter);
       continue;
     }
-    if (stop_.has_value()) {
-      stop_->code = code;
-      stop_->kill_at = NodeLoop::Now();  // asked twice
+    if (stop_.has_value()) {  // asked twice
+      if (!result_.has_value() || !stop_->reason.empty()) stop_->code = code;
+      stop_->kill_at = NodeLoop::Now();
       continue;
     }
     const std::string reason = number == SIGINT ? "interrupted" : "terminated";

@@ -36,6 +36,7 @@ namespace soapstone::apps {
 namespace {
 
 constexpr char kRuns[] = "runs";
+constexpr Nanos kAtOnce = kSecond / 2;  // a table is written to who reads
 
 // "runs/20260131-235959", or with the process id behind it when that exists already.
 std::string DefaultLogDir() {
@@ -116,11 +117,12 @@ absl::Status WriteCurve(const wire::JobConfig& config, Console* console) {
   return absl::OkStatus();
 }
 
-// Nothing waits for this process any more when it says the result, and whoever reads may be slow; a
-// signal ends it.
+// Nothing waits for this process any more when it says the result. Whoever reads may be slow: a
+// signal ends it then, but one that came after the job's end does not cut its table off.
 absl::Status FinishOutput(int code, OutputThread* output) {
+  const absl::Status said = output->Finish(kAtOnce);
+  if (!absl::IsDeadlineExceeded(said)) return said;  // signals stay blocked to the process's end
   const sigset_t signals = StopSignals();
-  // One that came after the job's end, and that nobody has read, does not cut its table off.
   const timespec now = {};
   while (code == kExitOk && sigtimedwait(&signals, nullptr, &now) > 0) {
   }

@@ -2,6 +2,7 @@
 """What a plan gains over data parallelism on slow links: real processes, real kernels, real bytes.
 
     bench/scripts/strategy_on_shaped_links.py [--bin=build/release/bin] [--model=alexnet] [--rate_mbps=1000]
+    bench/scripts/strategy_on_shaped_links.py --model=gnmt:hidden=256 --sequences=20,8000 --micro_batches=auto
 
 Needs root: the scheduler, the server and each worker get a network namespace, joined by a bridge; tc (tbf)
 limits each one's link in both directions. Each worker computes on a processor of its own. Ways, in turn,
@@ -126,10 +127,15 @@ class Trial:
 
     def __init__(self, args, folder):
         self.args, self.folder = args, folder
-        self.make_data()
+        if args.sequences:
+            length, vocabulary = args.sequences.split(",")
+            samples = -(-args.steps * args.batch * 5 // 4)  # a fifth is held out
+            self.data = f'format: "copy" length: {length} vocabulary: {vocabulary} samples: {samples}'
+        else:
+            self.make_images()
         self.nic = NIC.format(rate=args.rate_mbps / 8000)
 
-    def make_data(self):
+    def make_images(self):
         """Random images, as large as the model's, two classes."""
         draws = random.Random(1)
         for label in range(2):
@@ -150,13 +156,13 @@ class Trial:
                                   batch=self.args.batch, workers=self.args.workers, more=more))
         return path
 
-    def plan(self, name, *flags):
+    def plan(self, name, *flags, micro_batches="1"):
         machine = f"{self.folder}/machine.textproto"
         with open(machine, "w") as file:
             file.write(MACHINE.format(tflops=self.args.tflops, workers=self.args.workers, nic=self.nic))
         path = f"{self.folder}/{name}.strategy.textproto"
         command = [f"{self.args.bin}/soapstone", "plan", f"--config={self.job()}", f"--machine={machine}",
-                   f"--devices={self.args.workers}", f"--batch={self.args.batch}", "--micro_batches=1",
+                   f"--devices={self.args.workers}", f"--batch={self.args.batch}", f"--micro_batches={micro_batches}",
                    "--for_workers", f"--output={path}", *flags]
         if self.args.costs:
             command.append(f"--costs={self.args.costs}")
@@ -223,12 +229,12 @@ class Trial:
         return float(outs[0]), (carried(nodes[0][0]) - before) / self.args.steps
 
 
-def one_micro_batch(config):
-    """The job of a strategy, whose micro-batches are the strategy's."""
+def without_micro_batches(config):
+    """The job of a strategy, which says how many micro-batches there are."""
     with open(config) as file:
         text = file.read()
     with open(config, "w") as file:
-        file.write(re.sub(r"micro_batches: \d+", "micro_batches: 1", text))
+        file.write(re.sub(r"micro_batches: \d+", "", text))
     return config
 
 
@@ -242,9 +248,11 @@ def main():
     parser.add_argument("--bin", default="build/release/bin")
     parser.add_argument("--model", default="alexnet")
     parser.add_argument("--side", type=int, default=224, help="of images")
+    parser.add_argument("--sequences", default="", help="for models of sequences: length,vocabulary")
     parser.add_argument("--rate_mbps", type=int, default=1000)
     parser.add_argument("--workers", type=int, default=2)
     parser.add_argument("--batch", type=int, default=32)
+    parser.add_argument("--micro_batches", default="1", help="of the plan, or auto; the others have one")
     parser.add_argument("--steps", type=int, default=6)
     parser.add_argument("--pairs", type=int, default=1, help="of rounds there and back")
     parser.add_argument("--budget", default="10s", help="of the search")
@@ -259,15 +267,15 @@ def main():
     trial = Trial(args, folder)
     by_owner, owner_text = trial.plan("owner", "--search=data", "--sync=owner")
     _, server_text = trial.plan("server", "--search=data", "--sync=servers")
-    found, found_text = trial.plan("found", f"--budget={args.budget}")
+    found, found_text = trial.plan("found", f"--budget={args.budget}", micro_batches=args.micro_batches)
     kept_by_workers = 'synchronization: "owner"' in found_text
     # How one run of each goes, and what a step is predicted to take.
     ways = {
         "server": (lambda: trial.run(trial.job(), True), predicted_ms(server_text)),
         "ring": (lambda: trial.run(trial.job("allreduce"), True), 0),
-        "owner": (lambda: trial.run(one_micro_batch(trial.job("bsp", by_owner)), False), predicted_ms(owner_text)),
+        "owner": (lambda: trial.run(without_micro_batches(trial.job("bsp", by_owner)), False), predicted_ms(owner_text)),
         "ddp": (trial.run_ddp, 0),
-        "plan": (lambda: trial.run(one_micro_batch(trial.job("bsp", found)), not kept_by_workers),
+        "plan": (lambda: trial.run(without_micro_batches(trial.job("bsp", found)), not kept_by_workers),
                  predicted_ms(found_text)),
     }
     if args.model != "alexnet":

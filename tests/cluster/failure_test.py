@@ -1,5 +1,6 @@
 """Processes that die and signals that come: nothing hangs, nothing is left, one line says who."""
 import contextlib
+import itertools
 import os
 import re
 import signal
@@ -141,8 +142,8 @@ class FailureTest(ClusterTestCase):
 
     def test_ctrl_c_as_the_job_ends(self):
         # The launcher may have heard of the result, or of the scheduler's end, or of neither yet.
-        for delay_ms in range(0, 40, 5):
-            with self.subTest(delay_ms):
+        for delay_ms, again in itertools.product(range(0, 40, 10), (False, True)):
+            with self.subTest(delay_ms=delay_ms, again=again):
                 log = os.path.join(self.dir, "logs", "scheduler.log")
                 running = self.train("--epochs=1")
                 deadline = time.monotonic() + 60
@@ -153,6 +154,9 @@ class FailureTest(ClusterTestCase):
                     time.sleep(0.0005)
                 time.sleep(delay_ms / 1000)
                 running.process.send_signal(signal.SIGINT)
+                while again and running.process.poll() is None:  # also while the table is written
+                    time.sleep(0.004)
+                    running.process.send_signal(signal.SIGINT)
                 before = "interrupted: stopping"  # the result
                 code = running.wait(60)
                 self.assertEqual(code, 130 if before in running.output() else 0, running.output())
