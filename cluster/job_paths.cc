@@ -142,14 +142,32 @@ std::vector<std::string> FilesRead(const wire::JobConfig& config) {
 
 namespace {
 
+constexpr int kLinksMax = 40;  // to a file, as the system's own
+
+// From the root on, without links, also of what is not there yet: a link may lead to it.
+fs::path Whole(const std::string& path) {
+  std::error_code error;
+  fs::path whole = fs::weakly_canonical(fs::absolute(path, error), error);
+  for (int i = 0; i < kLinksMax && fs::is_symlink(whole, error); ++i) {
+    whole = fs::weakly_canonical(whole.parent_path() / fs::read_symlink(whole, error), error);
+  }
+  return whole;
+}
+
 // Also of one that is not there yet. A device takes what anybody writes.
 bool IsSameFile(const std::string& a, const std::string& b) {
   std::error_code error;
   if (a.empty() || b.empty()) return false;
   if (fs::exists(a, error)) return fs::is_regular_file(a, error) && fs::equivalent(a, b, error);
-  const fs::path whole_a = fs::weakly_canonical(fs::absolute(a, error), error);
-  const fs::path whole_b = fs::weakly_canonical(fs::absolute(b, error), error);
-  return !error && whole_a == whole_b;
+  return Whole(a) == Whole(b);
+}
+
+bool IsWithin(const std::string& path, const std::string& folder) {
+  std::error_code error;
+  if (path.empty() || folder.empty() || !fs::is_directory(folder, error)) return false;
+  const fs::path inner = Whole(path);
+  const fs::path outer = Whole(folder);
+  return std::mismatch(outer.begin(), outer.end(), inner.begin(), inner.end()).first == outer.end();
 }
 
 }  // namespace
@@ -171,9 +189,16 @@ absl::Status CheckApart(const std::vector<FileWritten>& written, const wire::Job
           absl::StrCat(mine.said_by, ": ", mine.path, " is ", why, ": give another name"));
     };
     constexpr char kRead[] = "a file that the job reads";
-    for (const std::string& file : read) SOAP_RETURN_IF_ERROR(clashes(file, kRead));
+    for (const std::string& file : read) {
+      SOAP_RETURN_IF_ERROR(clashes(file, kRead));
+      if (!IsWithin(written[i].path, file)) continue;
+      return absl::InvalidArgumentError(absl::StrCat(written[i].said_by, ": ", written[i].path,
+                                                     " is in ", file,
+                                                     ", which the job reads: give another name"));
+    }
     if (!written[i].goes_on) SOAP_RETURN_IF_ERROR(clashes(weights, kRead));
-    for (size_t k = 0; k < i; ++k) {
+    for (size_t k = 0; k < i && !written[i].folder; ++k) {
+      if (written[k].folder) continue;
       SOAP_RETURN_IF_ERROR(clashes(written[k].path, absl::StrCat(written[k].said_by, " too")));
     }
   }

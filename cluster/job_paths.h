@@ -35,9 +35,10 @@ std::vector<std::string> FilesRead(const wire::JobConfig& config);
 struct FileWritten {
   std::string said_by, path;
   bool goes_on = false;  // with the initial weights: it may be their file
+  bool folder = false;   // of several files: may be that of others
 };
-// That each is another file, and none that the job reads, nor one of `also_read`: job file, keys.
-// Error: InvalidArgument, one line.
+// That each is another file, and none that the job reads, nor in a folder that it reads, nor one of
+// `also_read`: job file, keys. Error: InvalidArgument, one line.
 absl::Status CheckApart(const std::vector<FileWritten>& written, const wire::JobConfig& config,
                         const std::vector<std::string>& also_read);
 // The file= of a spec of stragglers.

@@ -175,6 +175,39 @@ TEST_F(CheckApartTest, NothingThatTheJobReadsIsOverwritten) {
   EXPECT_NE(Why({{"output.curve_path", At("w")}}), "");
 }
 
+TEST_F(CheckApartTest, NorIsWrittenIntoAFolderOfData) {
+  fs::create_directories(folder_ / "images" / "a");
+  config_.mutable_data()->set_path(At("images"));
+  for (const bool folder : {false, true}) {
+    for (const char* name : {"images/a/1.png", "images/m", "sub/../images/a/new/1"}) {
+      EXPECT_EQ(Why({{.said_by = "f", .path = At(name), .folder = folder}}),
+                absl::StrCat("f: ", At(name), " is in ", At("images"),
+                             ", which the job reads: give another name"));
+    }
+    EXPECT_EQ(Why({{.said_by = "f", .path = At("images2"), .folder = folder}}), "");
+  }
+}
+
+TEST_F(CheckApartTest, ALinkToNothingIsWhatItLeadsTo) {
+  fs::create_symlink("m", At("link"));
+  fs::create_symlink("link", At("further"));
+  for (const char* name : {"link", "further"}) {
+    EXPECT_EQ(Why({{"a", At(name)}, {"b", At("m")}}),
+              absl::StrCat("b: ", At("m"), " is a too: give another name"));
+  }
+  fs::create_symlink("round", At("round"));
+  EXPECT_EQ(Why({{"a", At("round")}, {"b", At("m")}}), "");
+}
+
+TEST_F(CheckApartTest, FoldersMayBeSharedButHoldNoneOfWhatIsRead) {
+  const auto folder = [](const std::string& path) {
+    return FileWritten{.said_by = "f", .path = path, .folder = true};
+  };
+  EXPECT_EQ(Why({folder(At("x")), folder(At("x")), folder(At("x/y"))}), "");
+  EXPECT_EQ(Why({folder(folder_.string()), folder(At("loss.csv"))}), "");
+  EXPECT_NE(Why({folder(At("job"))}), "");
+}
+
 TEST_F(CheckApartTest, NorWhatItWritesItself) {
   EXPECT_EQ(Why({{"a", At("m")}, {"b", At("n")}}), "");
   EXPECT_EQ(Why({{"a", "/dev/null"}, {"b", "/dev/null"}}), "");

@@ -9,6 +9,8 @@
 #include <sstream>
 #include <utility>
 
+#include "absl/algorithm/container.h"
+#include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/strip.h"
@@ -20,6 +22,7 @@ namespace soapstone::sim {
 namespace {
 
 constexpr size_t kFileBytesMax = size_t{1} << 36;
+constexpr size_t kHashDigits = 64;
 
 absl::StatusOr<std::string> ReadFile(const std::string& path) {
   return ReadWholeFile(path, kFileBytesMax);
@@ -114,9 +117,15 @@ absl::StatusOr<Recording> ReadRecording(const std::string& dir) {
   recording.session = first->session;
   recording.job_digest = first->job_digest;
   SOAP_ASSIGN_OR_RETURN(recording.job_text, ReadFile(absl::StrCat(dir, "/", kRecordedJobFile)));
-  absl::StatusOr<std::string> hash = ReadFile(absl::StrCat(dir, "/", kRecordedHashFile));
-  if (hash.ok()) recording.sha256 = std::string(absl::StripSuffix(*hash, "\n"));
-  return recording;
+  const std::string hash_path = absl::StrCat(dir, "/", kRecordedHashFile);
+  const absl::StatusOr<std::string> hash = ReadFile(hash_path);
+  if (!hash.ok()) return recording;  // the run ended without saving
+  recording.sha256 = std::string(absl::StripSuffix(*hash, "\n"));
+  if (recording.sha256.size() == kHashDigits &&
+      absl::c_all_of(recording.sha256, absl::ascii_isxdigit)) {
+    return recording;
+  }
+  return absl::InvalidArgumentError(absl::StrCat(hash_path, ": is no SHA-256 of a run"));
 }
 
 }  // namespace soapstone::sim

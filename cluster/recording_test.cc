@@ -157,7 +157,8 @@ TEST(RecordedEventTest, ADeviceEventKeepsItsTimes) {
 TEST_F(RecordingFolder, IsReadBack) {
   const RecordedEvent event = EventOf(123, Push());
   Put("shard-1.events", Header() + Bytes(event) + Bytes(event));
-  Put(kRecordedHashFile, "abc\n");
+  const std::string hash(64, 'a');
+  Put(kRecordedHashFile, hash + "\n");
   const absl::StatusOr<Recording> recording = ReadRecording(dir_);
   ASSERT_TRUE(recording.ok()) << recording.status();
   ASSERT_EQ(recording->actors.size(), 1u);
@@ -165,8 +166,18 @@ TEST_F(RecordingFolder, IsReadBack) {
   EXPECT_EQ(recording->actors[0].events, (std::vector<RecordedEvent>{event, event}));
   EXPECT_EQ(recording->actors[0].state, RecordingState::kClosed);
   EXPECT_EQ(recording->job_digest, 5u);
-  EXPECT_EQ(recording->sha256, "abc");
+  EXPECT_EQ(recording->sha256, hash);
   EXPECT_EQ(recording->bytes, 3 * kEventBytes);
+}
+
+TEST_F(RecordingFolder, AHashThatIsNoneIsNoOtherRuns) {
+  Put("shard-1.events", Header() + Bytes(EventOf(123, Push())));
+  const std::string hash(64, 'a');
+  for (const std::string& damaged :
+       {std::string(), hash.substr(1), hash + hash, "x" + hash.substr(1)}) {
+    Put(kRecordedHashFile, damaged + "\n");
+    EXPECT_THAT(std::string(ReadRecording(dir_).status().message()), HasSubstr("is no SHA-256"));
+  }
 }
 
 TEST_F(RecordingFolder, ATornEventAndReservedSpaceAreNotRead) {

@@ -130,9 +130,12 @@ std::string Ending::ToString() const {
 
 absl::StatusOr<std::unique_ptr<ChildProcess>> ChildProcess::Start(Spec spec) {
   std::unique_ptr<ChildProcess> child(new ChildProcess(std::move(spec)));
-  const auto failed = [&child](const std::string& what) {
-    return absl::UnavailableError(
-        absl::StrCat("cannot start ", child->name(), ": ", what, ": ", std::strerror(errno)));
+  const auto failed = [&child](const std::string& what) -> absl::Status {
+    const bool descriptors = errno == EMFILE || errno == ENFILE;
+    const std::string line =
+        absl::StrCat("cannot start ", child->name(), ": ", what, ": ", std::strerror(errno));
+    if (descriptors) return absl::ResourceExhaustedError(absl::StrCat(line, "; raise `ulimit -n`"));
+    return absl::UnavailableError(line);
   };
   child->log_.reset(std::fopen(child->spec_.log_path.c_str(), "we"));
   if (child->log_ == nullptr) return failed(child->spec_.log_path);
@@ -149,7 +152,7 @@ absl::StatusOr<std::unique_ptr<ChildProcess>> ChildProcess::Start(Spec spec) {
   if (child->pid_ == 0)
     BecomeProgram(arguments.data(), child->spec_.inherited, in, out, err, parent);
   if (child->pid_ < 0) {
-    const absl::Status status = failed("fork");
+    const absl::Status status = failed(piped ? "fork" : "pipe");
     for (Pipe* pipe : {&in, &out, &err}) pipe->Close();
     return status;
   }

@@ -10,11 +10,15 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_replace.h"
 #include "base/exit_codes.h"
 #include "base/nearest_name.h"
+#include "base/plain_text.h"
 
 namespace soapstone::apps {
 namespace {
+
+constexpr size_t kLineMax = 400;  // of an error, whatever was given
 
 bool MattersInSimulation(const JobField& field) {
   const std::string_view path = field.path;
@@ -144,10 +148,9 @@ std::variant<std::monostate, EndNow> Parse(CLI::App* app, int argc, const char* 
     // Without it something else may be missing, which is the less that is wrong.
     std::string line = NoSuchFlag(*app, argc, argv);
     if (line.empty()) line = error.what();
-    for (char& c : line) {
-      if (c == '\n') c = ' ';
-    }
-    std::cerr << app->get_name() << ": " << line << " (--help lists the flags)\n";
+    if (line.size() > kLineMax) line = absl::StrCat(line.substr(0, kLineMax), "...");
+    std::cerr << app->get_name() << ": " << PlainText(absl::StrReplaceAll(line, {{"\n", " "}}))
+              << " (--help lists the flags)\n";
     return EndNow{kExitConfig};
   }
 }

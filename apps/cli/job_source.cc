@@ -8,6 +8,8 @@
 #include <initializer_list>
 #include <iostream>
 #include <tuple>
+#include <utility>
+#include <vector>
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
@@ -27,6 +29,10 @@ namespace soapstone::apps {
 
 namespace fs = std::filesystem;
 namespace {
+
+// What `soapstone train` writes there, beside logs.
+constexpr const char* kFilesOfLogDir[] = {"job.textproto", "ledger.json", "loss.csv",
+                                          "confusion.csv", "http"};
 
 // "training.batch: at least 1 is needed (--batch)": whoever set no field, but a flag, finds it.
 std::string WithFlag(std::string line) {
@@ -93,13 +99,30 @@ absl::Status CheckOutputs(const wire::JobConfig& config, const WrittenHere& here
 absl::Status CheckOutputsApart(const wire::JobConfig& config, const NodeFlags& flags) {
   const wire::Output& output = config.output();
   std::vector<std::string> also_read = {flags.config_path, flags.hosts_path};
+  // A process that has one of the keys may lie beside the others.
   for (const security::KeyRole role : security::kKeyRoles) {
-    if (!flags.key.empty()) also_read.push_back(security::KeyFileOf(flags.key, role));
+    if (flags.key.empty()) break;
+    also_read.push_back(security::KeyFileOf(flags.key, role));
+    also_read.push_back(security::KeyFileOf(fs::path(flags.key).parent_path() / "", role));
   }
-  return CheckApart({{"output.model_path", output.model_path(), true},
-                     {"output.trace_path", output.trace_path()},
-                     {"output.curve_path", output.curve_path()}},
-                    config, also_read);
+  std::vector<FileWritten> written = {{"output.model_path", output.model_path(), true},
+                                      {"output.trace_path", output.trace_path()},
+                                      {"output.curve_path", output.curve_path()}};
+  const std::pair<const char*, const std::string&> folders[] = {
+      {"output.log_dir", output.log_dir()},
+      {"output.tensorboard_path", output.tensorboard_path()},
+      {"output.timeline_path", output.timeline_path()},
+      {"output.record_path", output.record_path()}};
+  for (const auto& [field, path] : folders) {
+    written.push_back({.said_by = field, .path = path, .folder = true});
+  }
+  for (const char* name : kFilesOfLogDir) {
+    if (output.log_dir().empty()) break;
+    written.push_back({.said_by = "output.log_dir",
+                       .path = absl::StrCat(output.log_dir(), "/", name),
+                       .folder = true});
+  }
+  return CheckApart(written, config, also_read);
 }
 
 int PrintOrCheck(const std::string& program, const NodeFlags& flags, const wire::JobConfig& config,

@@ -135,7 +135,7 @@ int Launcher::Run() {
   if (!started.ok()) {
     console_->Line(absl::StrCat("soapstone: ", started.message()));
     children_.clear();  // kills what runs
-    return kExitInternal;
+    return absl::IsResourceExhausted(started) ? kExitConfig : kExitInternal;
   }
   ShowEnd();
   // What is missing from the table may be what it is asked for; whoever ends it early wants none.

@@ -75,12 +75,20 @@ absl::Status WriteJobFile(const std::string& folder, wire::JobConfig config) {
   return absl::InvalidArgumentError(absl::StrCat("output.log_dir: ", written.message()));
 }
 
-std::string RecordedLine(const std::string& dir) {
+// `code`, or kExitConfig where that was well and there is nothing to replay.
+int SayRecorded(const std::string& dir, int code, Console* console) {
   const absl::StatusOr<sim::Recording> recording = sim::ReadRecording(dir);
-  if (!recording.ok()) return absl::StrCat("not recorded: ", recording.status().message());
-  return absl::StrCat("\nrecorded ", WithCommas(recording->events()), " events of ",
-                      recording->actors.size(), " actors, ", Bytes(recording->bytes),
-                      ": soapstone replay ", dir);
+  if (recording.ok()) {
+    console->Line(absl::StrCat("\nrecorded ", WithCommas(recording->events()), " events of ",
+                               recording->actors.size(), " actors, ", Bytes(recording->bytes),
+                               ": soapstone replay ", dir));
+    return code;
+  }
+  const std::string line =
+      absl::StrCat("output.record_path: not recorded: ", recording.status().message());
+  if (code == kExitOk) return SayConfigError(kSoapstone, absl::InvalidArgumentError(line));
+  console->Line(line);
+  return code;
 }
 
 // Before any of them starts: each child has the key of its role.
@@ -120,7 +128,7 @@ absl::Status WriteCurve(const wire::JobConfig& config, Console* console) {
 // Nothing waits for this process any more when it says the result. Whoever reads may be slow: a
 // signal ends it then, but one that came after the job's end does not cut its table off.
 absl::Status FinishOutput(int code, OutputThread* output) {
-  const absl::Status said = output->Finish(kAtOnce);
+  absl::Status said = output->Finish(kAtOnce);
   if (!absl::IsDeadlineExceeded(said)) return said;  // signals stay blocked to the process's end
   const sigset_t signals = StopSignals();
   const timespec now = {};
@@ -225,7 +233,7 @@ int Train(const NodeFlags& flags, Hosts* hosts) {
   const std::string& record_path = job.output().record_path();
   Launcher launcher(*std::move(options), &console);
   int code = launcher.Run();
-  if (!record_path.empty()) console.Line(RecordedLine(record_path));
+  if (!record_path.empty()) code = SayRecorded(record_path, code, &console);
   absl::Status joined;
   if (!trace_path.empty()) joined = JoinTraceParts(trace_path, workers);
   if (joined.ok() && launcher.finished() && !job.output().curve_path().empty()) {

@@ -48,17 +48,17 @@ void AddTiming(CLI::App* app, SimulateFlags* flags) {
                   "Micro-batches of a batch [one a worker; 16 with --rebalance]")
       ->check(CLI::Range(1, 10'000'000));
   app->add_option("--clocks", flags->clocks, "Stop after this many clocks of each worker")
-      ->check(WholeNumber(0, uint64_t{1} << 62));
+      ->check(WholeNumber(0, (uint64_t{1} << 61) - 1));
   app->add_option("--duration", flags->duration,
                   "Stop after this much virtual time, in mean iterations [2000, without --clocks]")
       ->check(Within(1, 1e7));
   app->add_option("--latency_us", flags->latency_us, "Latency of a message [0]")
-      ->check(Within(0.0, 3.6e9));
+      ->check(Within(0.0, 1e9));
   app->add_option("--iteration_us", flags->iteration_us,
                   "An iteration of a worker where no straggler model applies [1000]")
       ->check(Within(0.001, 3.6e9));
   app->add_option("--bandwidth_gbps", flags->bandwidth_gbps, "Of each link; 0: no limit [0]")
-      ->check(Within(0.0, 1e9));
+      ->check(Within(0.0, 1e6));
   app->add_option("--heartbeat_timeout_s", flags->heartbeat_timeout_s,
                   "Until a worker that failed (failstop) is counted out [5]")
       ->check(Within(0.0, 3600.0));

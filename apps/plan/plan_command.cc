@@ -64,6 +64,7 @@ class PlanRun {
          {&flags_.output_path, &flags_.trace_path, &flags_.svg_path, &flags_.dot_path}) {
       if (!path->empty()) SOAP_RETURN_IF_ERROR(models::CheckWritable(*path));
     }
+    SOAP_RETURN_IF_ERROR(CheckFilesApart(flags_));
     SOAP_ASSIGN_OR_RETURN(PlanningOptions options, OptionsOf(flags_));
     StrategyFile given;
     if (!flags_.strategy_path.empty()) {

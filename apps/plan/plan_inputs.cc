@@ -1,8 +1,11 @@
 #include "apps/plan/plan_inputs.h"
 
 #include <algorithm>
+#include <filesystem>
 #include <memory>
+#include <string>
 #include <utility>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "apps/cli/job_source.h"
@@ -59,6 +62,22 @@ absl::StatusOr<PlanningOptions> OptionsOf(const PlanFlags& flags) {
   }
   if (!flags.config_path.empty()) SOAP_RETURN_IF_ERROR(FillFromJob(flags, &options));
   return options;
+}
+
+absl::Status CheckFilesApart(const PlanFlags& flags) {
+  wire::JobConfig config;
+  if (!flags.config_path.empty()) {
+    SOAP_ASSIGN_OR_RETURN(config, ReadJobFile(flags.config_path));
+    config.mutable_cluster()->clear_strategy();  // may be what is planned
+  }
+  std::vector<std::string> read = {flags.config_path, flags.costs_path};
+  if (std::filesystem::exists(flags.machine_path)) read.push_back(flags.machine_path);
+  if (flags.strategy_path != flags.output_path) read.push_back(flags.strategy_path);
+  return CheckApart({{"--output", flags.output_path},
+                     {"--trace", flags.trace_path},
+                     {"--svg", flags.svg_path},
+                     {"--dot", flags.dot_path}},
+                    config, read);
 }
 
 absl::StatusOr<StrategyFile> ReadStrategyFile(const std::string& path) {

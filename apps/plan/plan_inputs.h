@@ -15,6 +15,10 @@ namespace soapstone::apps {
 // Errors: those of PrepareJob (cluster/job.h); a model of tables alone.
 absl::StatusOr<PlanningOptions> OptionsOf(const PlanFlags& flags);
 
+// That what is written overwrites neither each other nor what is read; a strategy that is priced
+// may be written where it was. Errors: InvalidArgument with the flag; the job file cannot be read.
+absl::Status CheckFilesApart(const PlanFlags& flags);
+
 struct StrategyFile {
   std::string path;
   wire::Strategy message;

@@ -198,6 +198,13 @@ class BadInputTest(ClusterTestCase):
         keys = os.path.join(self.dir, "keys")
         self.assertEqual(Running([f"{BIN}/soapstone", "keygen", f"--out={keys}"]).wait(20), 0)
         self.refuse("output.curve_path: .* is a file that the job reads", f"--key={keys}", f"--curve={keys}/server.key")
+        self.refuse("output.curve_path: .* is a file that the job reads", f"--key={keys}/worker.key",
+                    f"--curve={keys}/server.key", "--scheduler=tcp://127.0.0.1:1", program="soapstone-worker")
+        self.assertEqual(os.path.basename(self.config), "job.textproto")
+        self.refuse_alone("output.log_dir: .*job.textproto is a file that the job reads", f"--config={self.config}",
+                          f"--log_dir={self.dir}")
+        self.refuse_alone("output.record_path: .* is in .*, which the job reads", "--model=softmax",
+                          "--data_format=images", f"--data_path={self.dir}", f"--record={self.dir}/recorded")
         for role in ("scheduler", "server", "worker"):
             self.refuse("output.model_path: .* is a file that the job reads", f"--model_path={self.config}",
                         "--scheduler=tcp://127.0.0.1:1", program=f"soapstone-{role}")

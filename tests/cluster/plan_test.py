@@ -2,6 +2,7 @@
 import json
 import os
 import re
+import shutil
 import subprocess
 import unittest
 import xml.dom.minidom
@@ -53,6 +54,17 @@ class PlanTest(ClusterTestCase):
             self.assertEqual(entry["step_ns"], entry["compute_ns"] + entry["communication_ns"] +
                              entry["synchronization_ns"] + entry["idle_ns"])
             self.assertLessEqual(steps["found"]["step_ns"], entry["step_ns"])
+
+    def test_nothing_that_is_read_is_overwritten(self):
+        job, lab = os.path.join(self.dir, "j"), os.path.join(self.dir, "lab")
+        shutil.copy(self.config, job)
+        shutil.copy(f"{MACHINES}/p100_4x4.machine.textproto", lab)
+        flags = [f"--config={job}", f"--machine={lab}", "--devices=4", "--batch=32", "--search=data"]
+        for flag in (f"--output={job}", f"--svg={lab}", f"--trace={job}", f"--dot={lab}"):
+            self.refuse(f"{flag.split('=')[0]}: .* is a file that the job reads", *flags, flag)
+        self.refuse("--svg: .* is --output too", *flags, f"--output={job}.s", f"--svg={job}.s")
+        self.plan(*flags, f"--output={job}.s")
+        self.plan(*flags[:4], f"--strategy={job}.s", f"--output={job}.s")
 
     def test_a_step_moves_no_more_than_it_may(self):
         flags = ["--model=alexnet", machine("p100_4x4"), "--devices=4", "--proposals=1500"]

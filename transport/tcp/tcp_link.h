@@ -33,7 +33,7 @@ struct TcpLink {
     kGreeting,    // ours: it has been said the token
     kOpen,
     kBroken,  // ours: to be connected again at `dial_at`; theirs: will it connect again?
-    kNone,    // ours: not to be had
+    kNone,    // not to be had; there is no channel
     kEnded,   // lost, or the other side has ended: to be dropped
   };
 
@@ -44,6 +44,8 @@ struct TcpLink {
 
   // One side has said that what follows comes by the stream: messages may be on it.
   bool began() const { return said_switch || heard_switch; }
+  // Theirs: a connection may yet be it.
+  bool may_be_greeted() const { return !ours && channel != nullptr && state != State::kEnded; }
   // What it waits for is overdue, or it has ended.
   bool IsLate(SteadyTime now, absl::Duration link_timeout) const;
   // Begins another connection to `address`. False: errno says why not.

@@ -70,9 +70,9 @@ void TcpLinks::OnNote(const std::string& peer, const Handshake& note, int fd, wi
   }
   TcpLink* link = Find(peer);
   if (link == nullptr || link->number != note.number) return;
-  if (note.word == Word::kSwitch) {
+  if (note.word == Word::kSwitch && link->channel != nullptr) {
     link->heard_switch = true;
-    if (link->channel != nullptr) link->channel->SetReadable();
+    link->channel->SetReadable();
     return;
   }
   if (note.word == Word::kRefuse && link->state == TcpLink::State::kOffered) {
@@ -168,7 +168,7 @@ void TcpLinks::Fail(TcpLink* link, SteadyTime now, const char* why) {
 // A connection to our port has said what it is.
 void TcpLinks::Greet(int fd, const std::optional<StreamHello>& hello) {
   const auto found = std::find_if(links_.begin(), links_.end(), [&](const auto& l) {
-    return !l.second->ours && hello.has_value() && l.second->seal.Proves(*hello, false);
+    return l.second->may_be_greeted() && hello.has_value() && l.second->seal.Proves(*hello, false);
   });
   TcpLink* link = found == links_.end() ? nullptr : found->second.get();
   if (link == nullptr || hello->connection <= link->connection) {

@@ -189,6 +189,30 @@ TEST_F(TcpLinksTest, AnOfferThatNobodyTakesIsForgotten) {
   close(late);
 }
 
+// A dialler whose connection nobody accepted, for want of descriptors, gives it up; later it is.
+TEST_F(TcpLinksTest, WhoRefusesAnOfferAndStillComesIsSentAway) {
+  server_->OnNote("peer", {.word = Word::kAsk, .session = kLinksSession, .number = 1}, -1);
+  const StreamToken token = to_asker_.front().second.token;
+  const int late = Dial(server_->port());
+  const std::string hello =
+      EncodeStreamHello({.connection = 1, .token = token, .greeting = {.self = 5}});
+  ASSERT_EQ(write(late, hello.data(), hello.size()), static_cast<ssize_t>(hello.size()));
+  server_->OnNote("peer", {.word = Word::kRefuse, .session = kLinksSession, .number = 1}, -1);
+  pollfd ended = {.fd = late, .events = POLLIN, .revents = 0};
+  for (int i = 0; i < 10'000 && poll(&ended, 1, 0) == 0; ++i) server_->Progress();
+  char answer[kStreamHelloBytes];
+  ASSERT_EQ(recv(late, answer, sizeof(answer), MSG_DONTWAIT),
+            static_cast<ssize_t>(kStreamHelloBytes));
+  EXPECT_EQ(DecodeStreamHello(answer)->verdict, StreamHello::Verdict::kUnknown);
+  EXPECT_FALSE(server_->any_open());
+  close(late);
+  // Nor does it begin by a word.
+  server_->OnNote("peer", {.word = Word::kSwitch, .session = kLinksSession, .number = 1}, -1);
+  server_->Progress();
+  server_->Close(SteadyNow());
+  EXPECT_TRUE(server_->TakeLost().empty());
+}
+
 TEST_F(TcpLinksTest, ABlockedPortLeavesItToZmq) {
   asker_->Ask("peer", kLinksSession, "the server");
   const Handshake ask = to_server_.front().second;
