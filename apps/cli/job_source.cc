@@ -30,10 +30,6 @@ namespace soapstone::apps {
 namespace fs = std::filesystem;
 namespace {
 
-// What `soapstone train` writes there, beside logs.
-constexpr const char* kFilesOfLogDir[] = {"job.textproto", "ledger.json", "loss.csv",
-                                          "confusion.csv", "http"};
-
 // "training.batch: at least 1 is needed (--batch)": whoever set no field, but a flag, finds it.
 std::string WithFlag(std::string line) {
   for (const JobField& field : JobFields()) {
@@ -115,12 +111,6 @@ absl::Status CheckOutputsApart(const wire::JobConfig& config, const NodeFlags& f
       {"output.record_path", output.record_path()}};
   for (const auto& [field, path] : folders) {
     written.push_back({.said_by = field, .path = path, .folder = true});
-  }
-  for (const char* name : kFilesOfLogDir) {
-    if (output.log_dir().empty()) break;
-    written.push_back({.said_by = "output.log_dir",
-                       .path = absl::StrCat(output.log_dir(), "/", name),
-                       .folder = true});
   }
   return CheckApart(written, config, also_read);
 }

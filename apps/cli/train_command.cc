@@ -147,6 +147,17 @@ absl::Status CheckRun(const Job& job, bool all_here) {
   return CheckNoRecording(job.config);
 }
 
+// The same as CheckOutputsApart, and of what is written to the folder of logs.
+absl::Status CheckFilesApart(const wire::JobConfig& config, const NodeFlags& flags) {
+  const std::string& folder = config.output().log_dir();
+  std::vector<FileWritten> written;
+  for (const char* name : {"job.textproto", "ledger.json", "loss.csv", "confusion.csv", "http"}) {
+    if (!folder.empty()) written.push_back({"output.log_dir", absl::StrCat(folder, "/", name)});
+  }
+  SOAP_RETURN_IF_ERROR(CheckApart(written, config, {flags.config_path}));
+  return CheckOutputsApart(config, flags);
+}
+
 absl::Status MakeFolder(const char* field, const std::string& path) {
   std::error_code error;
   std::filesystem::create_directories(path, error);
@@ -202,7 +213,7 @@ int Train(const NodeFlags& flags, Hosts* hosts) {
     const absl::Status settled = hosts->Settle(&*config);
     if (!settled.ok()) return SayConfigError(kSoapstone, settled);
   }
-  const absl::Status apart = CheckOutputsApart(*config, flags);
+  const absl::Status apart = CheckFilesApart(*config, flags);
   if (!apart.ok()) return SayConfigError(kSoapstone, apart);
   for (const std::string& variable : flags.variables) {
     std::cerr << kSoapstone << ": from the environment: " << variable << "\n";
