@@ -12,6 +12,7 @@
 #include "absl/algorithm/container.h"
 #include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
+#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/strip.h"
 #include "base/files/whole_file.h"
@@ -75,6 +76,14 @@ absl::StatusOr<EventsFile> ReadEvents(const std::string& path) {
   return file;
 }
 
+// As EventsFileName has it, of some instance.
+bool IsNamedFor(absl::string_view name, wire::Address actor) {
+  uint32_t instance = 0;
+  if (name == EventsFileName(actor, 1)) return true;
+  return absl::ConsumePrefix(&name, absl::StrCat(actor.ToString(), ".")) &&
+         absl::ConsumeSuffix(&name, kEventsSuffix) && absl::SimpleAtoi(name, &instance);
+}
+
 absl::StatusOr<std::vector<std::string>> EventsFilesIn(const std::string& dir) {
   std::vector<std::string> names;
   std::error_code error;
@@ -110,6 +119,10 @@ absl::StatusOr<Recording> ReadRecording(const std::string& dir) {
       return absl::InvalidArgumentError(
           absl::StrCat(path, " is of another run than ", names.front(), " beside it"));
     }
+    if (!IsNamedFor(name, file.actor.address)) {
+      return absl::InvalidArgumentError(
+          absl::StrCat(path, " is of ", file.actor.address.ToString(), ", by its name of another"));
+    }
     file.actor.file = name;
     recording.actors.push_back(std::move(file.actor));
     recording.bytes += file.bytes;
@@ -120,9 +133,9 @@ absl::StatusOr<Recording> ReadRecording(const std::string& dir) {
   const std::string hash_path = absl::StrCat(dir, "/", kRecordedHashFile);
   const absl::StatusOr<std::string> hash = ReadFile(hash_path);
   if (!hash.ok()) return recording;  // the run ended without saving
-  recording.sha256 = std::string(absl::StripSuffix(*hash, "\n"));
-  if (recording.sha256.size() == kHashDigits &&
-      absl::c_all_of(recording.sha256, absl::ascii_isxdigit)) {
+  const absl::string_view digits = absl::StripSuffix(*hash, "\n");
+  if (digits.size() == kHashDigits && absl::c_all_of(digits, absl::ascii_isxdigit)) {
+    recording.sha256.assign(digits.begin(), digits.end());
     return recording;
   }
   return absl::InvalidArgumentError(absl::StrCat(hash_path, ": is no SHA-256 of a run"));

@@ -170,6 +170,19 @@ TEST_F(RecordingFolder, IsReadBack) {
   EXPECT_EQ(recording->bytes, 3 * kEventBytes);
 }
 
+TEST_F(RecordingFolder, AFileIsNamedForItsActor) {
+  const std::string bytes = Header() + Bytes(EventOf(123, Push()));
+  Put("shard-1.events", bytes);
+  Put("shard-1.2.events", bytes);
+  EXPECT_EQ(ReadRecording(dir_)->actors.size(), 2u);
+  for (const char* name : {"shard-2.events", "shard-1 (copy).events", "scheduler.events"}) {
+    Put(name, bytes);
+    EXPECT_THAT(std::string(ReadRecording(dir_).status().message()),
+                HasSubstr(absl::StrCat(name, " is of shard-1, by its name of another")));
+    std::filesystem::remove(absl::StrCat(dir_, "/", name));
+  }
+}
+
 TEST_F(RecordingFolder, AHashThatIsNoneIsNoOtherRuns) {
   Put("shard-1.events", Header() + Bytes(EventOf(123, Push())));
   const std::string hash(64, 'a');

@@ -114,6 +114,7 @@ ReplayResult Replayer::Run() {
     const auto [now, index] = *ready_.begin();
     ready_.erase(ready_.begin());
     actors_[index].ready = false;
+    if (!IsAvailable(actors_[index])) continue;  // another of its name took it
     first = std::min(first, now);
     last = std::max(last, now);
     Do(&actors_[index]);

@@ -280,6 +280,16 @@ TEST(ReplayTest, ARecordingThatEndsEarlyIsNamedByWhoWaitsForIt) {
   EXPECT_THAT(*result.divergence, HasSubstr("worker-2.events ends early"));
 }
 
+TEST(ReplayTest, TwoThatAreTheSameActorTakeNothingTwice) {
+  const Recording recording = DrawnRun("bsp", 3).Run();
+  for (size_t i = 0; i < recording.actors.size(); ++i) {
+    Recording doubled = recording;
+    const RecordedActor again = recording.actors[i];
+    doubled.actors.push_back(again);
+    EXPECT_TRUE(ReplayOf(doubled, "bsp").divergence.has_value()) << again.file;
+  }
+}
+
 TEST(ReplayTest, AnActorOfAnotherJobIsRefused) {
   Recording recording = DrawnRun("bsp", 3).Run();
   recording.actors.push_back({.address = Address::Of(ShardId{kShards}), .file = "shard-2.events"});

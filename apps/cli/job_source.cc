@@ -21,6 +21,7 @@
 #include "base/status_macros.h"
 #include "cluster/job.h"
 #include "cluster/job_paths.h"
+#include "cluster/recording_format.h"
 #include "cluster/team/job_strategy.h"
 #include "models/formats/safetensors_writer.h"
 #include "security/job_keys.h"
@@ -72,6 +73,19 @@ absl::Status CheckFolderCanBeMade(const std::string& path) {
       absl::StrCat("cannot write to ", nearest.string(), ": ", std::strerror(errno)));
 }
 
+namespace {
+
+// A recording has files of the same names.
+absl::Status CheckTimelineFolder(const std::string& path) {
+  if (fs::exists(absl::StrCat(path, "/", sim::kRecordedJobFile))) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(path, " holds a recording (--record): give another folder"));
+  }
+  return CheckFolderCanBeMade(path);
+}
+
+}  // namespace
+
 absl::Status CheckOutputs(const wire::JobConfig& config, const WrittenHere& here) {
   const wire::Output& output = config.output();
   const std::tuple<const char*, const std::string&, absl::Status (*)(const std::string&)> all[] = {
@@ -80,7 +94,7 @@ absl::Status CheckOutputs(const wire::JobConfig& config, const WrittenHere& here
       {"curve_path", output.curve_path(), models::CheckWritable},
       {"log_dir", output.log_dir(), CheckFolderCanBeMade},
       {"tensorboard_path", output.tensorboard_path(), CheckFolderCanBeMade},
-      {"timeline_path", output.timeline_path(), CheckFolderCanBeMade},
+      {"timeline_path", output.timeline_path(), CheckTimelineFolder},
       {"record_path", output.record_path(), CheckFolderCanBeMade}};
   for (const auto& [field, path, check] : all) {
     const bool elsewhere = (&path == &output.model_path() && !here.model) ||
@@ -92,7 +106,8 @@ absl::Status CheckOutputs(const wire::JobConfig& config, const WrittenHere& here
   return absl::OkStatus();
 }
 
-absl::Status CheckOutputsApart(const wire::JobConfig& config, const NodeFlags& flags) {
+absl::Status CheckOutputsApart(const wire::JobConfig& config, const NodeFlags& flags,
+                               std::vector<FileWritten> also) {
   const wire::Output& output = config.output();
   std::vector<std::string> also_read = {flags.config_path, flags.hosts_path};
   // A process that has one of the keys may lie beside the others.
@@ -101,9 +116,15 @@ absl::Status CheckOutputsApart(const wire::JobConfig& config, const NodeFlags& f
     also_read.push_back(security::KeyFileOf(flags.key, role));
     also_read.push_back(security::KeyFileOf(fs::path(flags.key).parent_path() / "", role));
   }
-  std::vector<FileWritten> written = {{"output.model_path", output.model_path(), true},
-                                      {"output.trace_path", output.trace_path()},
-                                      {"output.curve_path", output.curve_path()}};
+  std::vector<FileWritten> written = std::move(also);
+  written.push_back({"output.model_path", output.model_path(), true});
+  written.push_back({"output.trace_path", output.trace_path()});
+  written.push_back({"output.curve_path", output.curve_path()});
+  // Both have files of these names.
+  for (const auto& [field, path] : {std::pair("output.record_path", output.record_path()),
+                                    std::pair("output.timeline_path", output.timeline_path())}) {
+    if (!path.empty()) written.push_back({field, absl::StrCat(path, "/shard-0.events")});
+  }
   const std::pair<const char*, const std::string&> folders[] = {
       {"output.log_dir", output.log_dir()},
       {"output.tensorboard_path", output.tensorboard_path()},

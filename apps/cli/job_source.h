@@ -10,6 +10,7 @@
 #include "absl/status/statusor.h"
 #include "apps/cli/node_flags.h"
 #include "cluster/job.h"
+#include "cluster/job_paths.h"
 #include "wire/config/job.pb.h"
 
 namespace soapstone::apps {
@@ -34,8 +35,10 @@ struct WrittenHere {
 // InvalidArgument with the field.
 absl::Status CheckOutputs(const wire::JobConfig& config, const WrittenHere& here);
 // That what the job writes overwrites neither each other, nor what it reads: its keys, too, and the
-// files that name its fields and its hosts. Error: InvalidArgument with the field.
-absl::Status CheckOutputsApart(const wire::JobConfig& config, const NodeFlags& flags);
+// files that name its fields and its hosts. `also`: what is written besides. Error: InvalidArgument
+// with the field.
+absl::Status CheckOutputsApart(const wire::JobConfig& config, const NodeFlags& flags,
+                               std::vector<FileWritten> also = {});
 
 // Carries out --print_config and --check. Returns the exit code.
 // `also`: what is to be checked of the prepared job besides, such as CheckOutputs.

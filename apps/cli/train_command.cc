@@ -147,15 +147,15 @@ absl::Status CheckRun(const Job& job, bool all_here) {
   return CheckNoRecording(job.config);
 }
 
-// The same as CheckOutputsApart, and of what is written to the folder of logs.
+// CheckOutputsApart, also of what is written to the folder of logs.
 absl::Status CheckFilesApart(const wire::JobConfig& config, const NodeFlags& flags) {
   const std::string& folder = config.output().log_dir();
   std::vector<FileWritten> written;
-  for (const char* name : {"job.textproto", "ledger.json", "loss.csv", "confusion.csv", "http"}) {
+  for (const char* name : {"job.textproto", "ledger.json", "loss.csv", "confusion.csv", "http",
+                           "scheduler.log", "server-0.log", "worker-0.log"}) {
     if (!folder.empty()) written.push_back({"output.log_dir", absl::StrCat(folder, "/", name)});
   }
-  SOAP_RETURN_IF_ERROR(CheckApart(written, config, {flags.config_path}));
-  return CheckOutputsApart(config, flags);
+  return CheckOutputsApart(config, flags, std::move(written));
 }
 
 absl::Status MakeFolder(const char* field, const std::string& path) {

@@ -25,6 +25,7 @@
 #include "base/files/whole_file.h"
 #include "base/memory/memory_limit.h"
 #include "base/status_macros.h"
+#include "cluster/job_paths.h"
 #include "models/formats/safetensors_writer.h"
 
 namespace soapstone::apps {
@@ -106,6 +107,8 @@ class ProfileRun {
   }
 
   absl::Status CheckFiles() const {
+    SOAP_RETURN_IF_ERROR(
+        CheckApart({{"--trace", flags_.trace_path}, {"--costs", flags_.costs_path}}, {}, {}));
     for (const std::string* path : {&flags_.trace_path, &flags_.costs_path}) {
       if (path->empty()) continue;
       SOAP_RETURN_IF_ERROR(models::CheckWritable(*path));

@@ -5,6 +5,7 @@
 #include <string>
 #include <utility>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
 #include "apps/cli/console.h"
@@ -89,6 +90,10 @@ absl::Status NoneOf(const timeline::ClockRange& clocks, const timeline::FolderEv
 }
 
 absl::Status Draw(const TimelineFlags& flags) {
+  if (absl::EndsWith(flags.out, ".events")) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("--out: ", flags.out, " is named as what is drawn: give another name"));
+  }
   SOAP_ASSIGN_OR_RETURN(const timeline::ClockRange clocks, timeline::ParseClockRange(flags.clocks));
   SOAP_ASSIGN_OR_RETURN(timeline::FolderEvents folder, Read(flags, clocks));
   timeline::Timeline timeline = timeline::DrawTimeline(folder.threads, clocks);

@@ -205,6 +205,12 @@ class BadInputTest(ClusterTestCase):
                           f"--log_dir={self.dir}")
         self.refuse_alone("output.record_path: .* is in .*, which the job reads", "--model=softmax",
                           "--data_format=images", f"--data_path={self.dir}", f"--record={self.dir}/recorded")
+        os.makedirs(f"{self.dir}/logs")
+        self.refuse("output.model_path: .*ledger.json is output.log_dir too", f"--model_path={self.dir}/logs/ledger.json")
+        events = os.path.join(self.dir, "events")
+        self.refuse("output.timeline_path: .* is output.record_path too", f"--record={events}", f"--timeline={events}")
+        self.write("recorded-job.textproto", b"")
+        self.refuse("output.timeline_path: .* holds a recording", f"--timeline={self.dir}")
         for role in ("scheduler", "server", "worker"):
             self.refuse("output.model_path: .* is a file that the job reads", f"--model_path={self.config}",
                         "--scheduler=tcp://127.0.0.1:1", program=f"soapstone-{role}")
