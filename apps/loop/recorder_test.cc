@@ -54,7 +54,8 @@ TEST_F(RecorderTest, WhatIsWrittenIsRead) {
     const auto recorder = Open(wire::Address::Scheduler());
     for (Nanos now = 1; now <= kEvents; ++now) recorder->Write(Event(now));
   }
-  ASSERT_TRUE(WriteRecordedHash(job_.config, "abc").ok());
+  const std::string hash(64, 'a');
+  ASSERT_TRUE(WriteRecordedHash(job_.config, hash).ok());
   const sim::Recording recording = Read();
   ASSERT_EQ(recording.actors.size(), 1u);
   const sim::RecordedActor& actor = recording.actors[0];
@@ -64,7 +65,7 @@ TEST_F(RecorderTest, WhatIsWrittenIsRead) {
   EXPECT_EQ(recording.bytes, (kEvents + 1) * sim::kEventBytes);  // nothing is left reserved
   EXPECT_EQ(recording.session, 9u);
   EXPECT_EQ(recording.job_digest, 5u);
-  EXPECT_EQ(recording.sha256, "abc");
+  EXPECT_EQ(recording.sha256, hash);
   EXPECT_THAT(recording.job_text, HasSubstr("mlp"));
   EXPECT_THAT(recording.job_text, ::testing::Not(HasSubstr("record_path")));
 }

@@ -1,10 +1,14 @@
 // Recordings (cluster/recording.h). Input: the size of the first of two actors' files, and both.
 #include <cstdlib>
+#include <cstring>
 #include <filesystem>
 #include <fstream>
 #include <variant>
 
+#include "absl/cleanup/cleanup.h"
+#include "absl/strings/str_cat.h"
 #include "cluster/recording.h"
+#include "cluster/recording_format.h"
 #include "tests/fuzz/fuzz_input.h"
 
 namespace soapstone::fuzz {
@@ -20,7 +24,7 @@ class RecordingFolder {
     CHECK(mkdtemp(name.data()) != nullptr);
     dir_ = name;
     Put(sim::kRecordedJobFile, "model: \"mlp\"\n");
-    Put(sim::kRecordedHashFile, "00\n");
+    Put(sim::kRecordedHashFile, std::string(64, '0') + "\n");
   }
   ~RecordingFolder() { fs::remove_all(dir_); }
   void Put(const std::string& name, std::string_view bytes) const {
@@ -32,11 +36,24 @@ class RecordingFolder {
   std::string dir_;
 };
 
+// By its header, as it has to be.
+std::string NameFor(std::string_view bytes, uint32_t instance) {
+  sim::RecordingHeader header;
+  if (bytes.size() < sizeof(header)) return absl::StrCat("scheduler.", instance, ".events");
+  std::memcpy(&header, bytes.data(), sizeof(header));
+  return sim::EventsFileName({static_cast<wire::Role>(header.role), header.index}, instance);
+}
+
 void Read(FuzzInput input) {
   static const RecordingFolder folder;
   const std::string_view first = input.Bytes(input.Take<uint16_t>());
-  folder.Put("server-0.events", first);
-  folder.Put("worker-0.events", input.Rest());
+  const std::string_view second = input.Rest();
+  const std::string names[] = {NameFor(first, 1), NameFor(second, 2)};
+  folder.Put(names[0], first);
+  folder.Put(names[1], second);
+  const absl::Cleanup removes = [&names] {
+    for (const std::string& name : names) fs::remove(folder.dir() + "/" + name);
+  };
   const absl::StatusOr<sim::Recording> recording = sim::ReadRecording(folder.dir());
   if (!recording.ok()) return CheckError(recording.status(), folder.dir());
   for (const sim::RecordedActor& actor : recording->actors) {
