@@ -47,6 +47,7 @@ worker::SeatExecutorOptions SeatExecutorOptionsOf(const TrainingJob& job, Worker
       .batch = job.batch,
       .micro_batches = job.micro_batches,
       .total_clocks = job.total_clocks,
+      .lead = job.team->plan.LeadOf(seat),
       .now = [] { return Nanos{0}; },
       .spoils = [stragglers = job.specs.stragglers,
                  worker](Clock clock) { return stragglers.Spoils(worker, clock); }};
@@ -91,6 +92,7 @@ server::ShardOptions ShardOptionsOf(const TrainingJob& job, ShardId shard) {
   if (job.team == nullptr) return options;
   options.team = job.team->shape;
   options.holders = HoldersOf(*job.team, shard);
+  options.own_lag = OwnLagOf(*job.team, shard);
   return options;
 }
 

@@ -52,6 +52,7 @@ worker::EngineOptions OptionsOf(const cluster::TrainingJob& job, WorkerId worker
     if (give < take && take != outline.steps.end()) std::rotate(give, take, take + 1);
   }
   if (mutant == TeamMutant::kNoGrants) seat.evaluation.awaited.clear();
+  if (mutant == TeamMutant::kTooFar && seat.lead > 0) ++seat.lead;
   options.seat = std::make_shared<const worker::SeatOptions>(std::move(seat));
   return options;
 }
@@ -74,7 +75,10 @@ TeamWorld::TeamWorld(const TeamWorldOptions& options)
   for (uint32_t w = 0; w < job_->team->shape.seats; ++w) {
     auto shared = std::make_shared<const worker::EngineOptions>(
         OptionsOf(*job_, WorkerId{w}, options.mutant));
-    seats_.push_back({.engine = worker::Engine(*shared), .options = shared});
+    const Clock lanes = mutant_ == TeamMutant::kNoStash ? 1 : shared->lead() + 1;
+    seats_.push_back({.engine = worker::Engine(*shared),
+                      .options = shared,
+                      .loaded = std::vector<Clock>(static_cast<size_t>(lanes), kNoClock)});
   }
   for (uint32_t k = 0; k < job_->layout->shard_count(); ++k) {
     server::ShardOptions shard = cluster::ShardOptionsOf(*job_, ShardId{k});
@@ -193,18 +197,30 @@ void TeamWorld::Deliver(uint32_t from, uint32_t to) {
     seat.engine.OnMessage(0, message, {.outbox = &out, .commands = &seat.commands});
     if (seat.engine.failure().has_value()) Fail(*seat.engine.failure());
     Send(to, &out);
-    return;
+    return CheckLedgers();
   }
   const auto shard = to - static_cast<uint32_t>(seats_.size());
   shards_[shard].OnMessage(0, std::move(message), &out);
   CheckAnswers(shard, out);
   Send(to, &out);
+  CheckLedgers();
+}
+
+void TeamWorld::CheckLedgers() {
+  for (const server::Shard& shard : shards_) {
+    const std::optional<server::Violation>& broken = shard.ledger().first_violation();
+    if (broken.has_value()) Fail(absl::StrCat("G1: ", broken->ToString()));
+  }
+  for (const Seat& seat : seats_) {
+    if (seat.engine.replies().violations().count() > 0) Fail("G1: a seat's answers");
+  }
 }
 
 // T1, where answers are made: those that leave together are of one state, and a read at clock c has
 // the team's updates of all clocks before.
 void TeamWorld::CheckAnswers(uint32_t shard, const wire::Outbox& out) {
   const std::vector<uint32_t>& holders = cluster::HoldersOf(*job_->team, ShardId{shard});
+  const Clock own_lag = cluster::OwnLagOf(*job_->team, ShardId{shard});
   size_t answers = 0;
   for (const Message& message : out.messages) {
     if (message.type == MessageType::kReject) {
@@ -213,7 +229,7 @@ void TeamWorld::CheckAnswers(uint32_t shard, const wire::Outbox& out) {
     if (message.type != MessageType::kPullReply) continue;
     ++answers;
     const Clock clock =
-        wire::As<wire::PullReply>(message).final ? job_->total_clocks : message.clock;
+        wire::As<wire::PullReply>(message).final ? job_->total_clocks : message.clock - own_lag;
     for (const server::CountStore::Count& count : shards_[shard].store().counts()->buckets()) {
       if (static_cast<Clock>(count.applied) >= clock) continue;
       Fail(absl::StrCat("T1: ", wire::ToString(message), " lacks the team's own updates"));
@@ -238,16 +254,23 @@ void TeamWorld::RunDevice(uint32_t w) {
   Send(w, &out);
 }
 
+Clock& TeamWorld::LoadedFor(Seat* seat, Clock clock) const {
+  if (clock >= job_->total_clocks) return seat->loaded.front();
+  return seat->loaded[static_cast<size_t>(clock) % seat->loaded.size()];
+}
+
 void TeamWorld::RunCommand(uint32_t w, const worker::DeviceCommand& command,
                            worker::DeviceEvent* event) {
   Seat& seat = seats_[w];
   const Clock of = std::min(command.clock, job_->total_clocks);
   if (std::holds_alternative<worker::LoadCommand>(command.what)) {
-    if (mutant_ != TeamMutant::kEarlyLoad || seat.loaded == kNoClock) seat.loaded = of;
+    Clock& loaded = LoadedFor(&seat, command.clock);
+    if (mutant_ != TeamMutant::kEarlyLoad || loaded == kNoClock) loaded = of;
   } else if (std::holds_alternative<worker::RunSection>(command.what)) {
-    if (seat.loaded == of) return;
+    const Clock loaded = LoadedFor(&seat, command.clock);
+    if (loaded == of) return;
     Fail(absl::StrCat("B1: seat ", w, " computes clock ", command.clock,
-                      " with the parameters of clock ", seat.loaded));
+                      " with the parameters of clock ", loaded));
   } else if (const auto* take = std::get_if<worker::TakeCommand>(&command.what)) {
     uint64_t id = 0;
     std::memcpy(&id, take->block.data(), std::min(take->block.size(), sizeof(id)));
@@ -309,7 +332,7 @@ void TeamWorld::AddTo(Fingerprint* f) const {
       f->Add(command.run);
       f->Add(command.instruction);
     }
-    f->Add(seat.loaded);
+    for (const Clock loaded : seat.loaded) f->Add(loaded);
     f->Add(seat.done);
     f->Add(seat.evaluated);
   }

@@ -1,9 +1,12 @@
 // TeamWorld: a team of workers that run one split model, as a value: the shipped engines with the
 // step programs of a lowered strategy, the shipped shards with stores that count, and the messages
 // in flight (FIFO per ordered pair). explore.h tries everything.
-//   B1 a step, and a batch that is evaluated, is computed with the parameters of its clock
+//   B1 a step, and a batch that is evaluated, is computed with the parameters of its clock, its
+//      backward halves like its forward ones
 //   B2 a block that the device takes is the one of its clock and number
 //   T1 a team's reads of a shard at a clock are of one version, with all of the team's own updates
+//      but those of clocks that its seats run ahead
+//   G1 the ledgers of shards and seats find no guarantee broken
 //   E1 at the end each bucket has had the sum of its holders' gradients, once a clock
 //   S5 no deadlock: every seat ends its steps, and evaluates
 // Gradients are integers that say whose they are, so that sums are exact.
@@ -34,6 +37,8 @@ enum class TeamMutant : uint8_t {
   kOrdersWait,  // seat 0 takes its first block before it gives its first
   kNoGrants,    // nobody waits for word of a clock
   kEarlyLoad,   // the device begins a clock with the parameters that it has
+  kNoStash,     // a seat that runs ahead keeps the parameters of one clock
+  kTooFar,      // it runs ahead by one clock more than the bound allows
   kBlockTwice,  // of two copies of a block the second is of the next clock
   // Of shards (server::TeamFault).
   kFirstPush,
@@ -75,7 +80,8 @@ class TeamWorld {
     worker::Engine engine;
     std::shared_ptr<const worker::EngineOptions> options;
     std::vector<worker::DeviceCommand> commands;  // not yet run
-    Clock loaded = kNoClock;
+    // The clock of its parameters, in turns; evaluation has the first.
+    std::vector<Clock> loaded;
     bool done = false, evaluated = false;
   };
   // Nodes: seats, shards, the scheduler.
@@ -84,6 +90,8 @@ class TeamWorld {
   void Send(uint32_t from, wire::Outbox* out);
   void Deliver(uint32_t from, uint32_t to);
   void RunDevice(uint32_t seat);
+  Clock& LoadedFor(Seat* seat, Clock clock) const;
+  void CheckLedgers();
   void RunCommand(uint32_t seat, const worker::DeviceCommand& command, worker::DeviceEvent* event);
   void CheckAnswers(uint32_t shard, const wire::Outbox& out);
   void OnScheduler(const wire::Message& message);

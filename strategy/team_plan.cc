@@ -9,6 +9,8 @@
 #include "strategy/op_graph.h"
 #include "strategy/order.h"
 #include "strategy/strategy_text.h"
+#include "strategy/team_parts.h"
+#include "strategy/window.h"
 
 namespace soapstone::planner {
 namespace {
@@ -24,13 +26,14 @@ absl::Status CheckMeans(const Strategy& strategy) {
         "synchronization: ring is planned, but not run yet; workers take strategies whose "
         "parameters are at owners or on servers (soapstone plan --for_workers)");
   }
-  if (strategy.staleness > 0) {
-    return absl::UnimplementedError(
-        absl::StrCat("staleness: ", strategy.staleness,
-                     " is planned, but not run yet: a team has one iteration under way; plan with "
-                     "--for_workers"));
-  }
   return absl::OkStatus();
+}
+
+absl::StatusOr<std::vector<uint32_t>> LeadsUnder(const OpGraph& graph, const Strategy& strategy,
+                                                 uint32_t window, uint32_t seats) {
+  if (window == 1) return std::vector<uint32_t>(seats, 0);
+  SOAP_ASSIGN_OR_RETURN(const TeamParts team, TeamParts::Make(&graph, &strategy, Purpose::kRun));
+  return LeadsOf(team.messages(), seats, window);
 }
 
 // Of a dimension that has another extent now.
@@ -81,7 +84,13 @@ absl::StatusOr<TeamPlan> PlanTeam(const models::Graph& graph, const wire::Strate
   if (!whole.ok()) return InFile(file, whole.status());
   SOAP_ASSIGN_OR_RETURN(const Strategy strategy, StrategyForWorkers(message, file, *whole));
   if (const absl::Status means = CheckMeans(strategy); !means.ok()) return InFile(file, means);
-  SOAP_ASSIGN_OR_RETURN(const Order order, OrderFrom(message, file, *whole, strategy));
+  SOAP_ASSIGN_OR_RETURN(Order order, OrderFrom(message, file, *whole, strategy));
+  plan.window = strategy.staleness + 1;
+  const absl::StatusOr<std::vector<uint32_t>> leads =
+      LeadsUnder(*whole, strategy, plan.window, plan.seats);
+  if (!leads.ok()) return InFile(file, leads.status());
+  plan.leads = *leads;
+  order = ForwardFirst(std::move(order), plan.leads);
   absl::StatusOr<Pieces> pieces = PiecesOf(*whole, strategy);
   if (!pieces.ok()) return InFile(file, pieces.status());
   for (const int64_t size : sizes) {

@@ -20,16 +20,21 @@ struct TeamPlan {
   uint32_t seats = 1;
   bool owned = false;  // each piece is kept beside its first holder: server k in seat k's process
   uint32_t micro_batches = 1;
+  uint32_t window = 1;  // iterations under way at once
+  // By seat: clocks that it runs forward ahead (strategy/window.h); empty: none does.
+  std::vector<uint32_t> leads;
   bool whole = true;  // every operator is
   Pieces pieces;
   wire::PieceHolders holders;
   std::vector<ParamSpec> params;         // the pieces
   std::map<int64_t, TeamProgram> steps;  // by samples of the batch
+
+  uint32_t LeadOf(uint32_t seat) const { return seat < leads.size() ? leads[seat] : 0; }
 };
 
 // sizes: of the batches that occur, the strategy's own first. `file` stands for the text in errors.
 // Errors, "file: what": those of StrategyForWorkers and Lower; Unimplemented: parameters that a
-// ring synchronizes, several iterations under way; InvalidArgument: sizes of which a part would
+// ring synchronizes; InvalidArgument: sizes of which a part would
 // have nothing.
 absl::StatusOr<TeamPlan> PlanTeam(const models::Graph& graph, const wire::Strategy& message,
                                   const std::string& file, const std::vector<int64_t>& sizes);

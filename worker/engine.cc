@@ -29,7 +29,8 @@ Engine::Engine(EngineOptions options)
       watch_(options_->patience_ns, options_->layout->shard_count()),
       takeover_(options_),
       blocks_(options_),
-      replies_(options_->policy, options_->layout->shard_count(), RowBytes(*options_->layout)) {}
+      replies_(options_->policy, options_->layout->shard_count(), RowBytes(*options_->layout),
+               options_->own_lags()) {}
 
 void Engine::OnMessage(Nanos now, const Message& message, EngineOutput out) {
   switch (message.type) {
@@ -104,11 +105,11 @@ void Engine::OnPullReply(Nanos now, const Message& reply, EngineOutput out) {
   if (!home.has_value() || !FitsLayout(*home, reply)) return;
   const ShardId shard = *home;
   replies_.OnReply(Index(shard), reply);
-  const Clock next = main_.has_value() ? main_->shard_clock() + 1 : schedule_.shard_clock();
+  const Clock next = main_.has_value() ? main_->read_clock() + 1 : schedule_.shard_clock();
   if (pulls_.KeepEarly(shard, next, reply) || !main_.has_value()) return;
-  const bool late = reply.clock < main_->shard_clock();
+  const bool late = reply.clock < main_->read_clock();
   if (options_->policy.skips() && !wire::As<wire::PullReply>(reply).final &&
-      reply.clock > main_->shard_clock() && !pulls_.loaded()) {
+      reply.clock > main_->read_clock() && !pulls_.loaded()) {
     if (!FastForward(reply.clock, out)) return BeginNext(now, out);
   } else if (main_->fast_forwarded() && !pulls_.loaded() && late) {
     // The answer to a pull that was sent before another shard's answer let us go on from later.
@@ -121,7 +122,7 @@ void Engine::TakeReply(Nanos now, ShardId shard, const Message& reply, EngineOut
   ProgramRun& run = *main_;
   // Replies of an earlier clock (duplicates) must not pass for this one's.
   if (wire::As<wire::PullReply>(reply).final != run.final() ||
-      (!run.final() && reply.clock != run.shard_clock()))
+      (!run.final() && reply.clock != run.read_clock()))
     return;
   if (run.IsAnswered(shard)) {
     // Fresher values of a shard that need not be waited for any more, while others must be.
@@ -141,13 +142,12 @@ void Engine::TakeReply(Nanos now, ShardId shard, const Message& reply, EngineOut
 
 // Blocks come when their senders have them: before this worker has begun their clock, too.
 void Engine::OnBlock(Nanos now, const Message& message, EngineOutput out) {
-  const Clock clock = main_.has_value() ? main_->clock() : schedule_.next_clock();
-  if (!blocks_.Keep(message, clock)) {
+  if (!blocks_.Keep(message, schedule_.next_clock())) {
     ++progress_.rejects;
     return;
   }
-  if (!main_.has_value() || message.clock != main_->clock()) return;
-  const auto waiting = main_->AwaitedBlock(wire::As<wire::Block>(message).number);
+  if (!main_.has_value()) return;
+  const auto waiting = main_->AwaitedBlock(message.clock, wire::As<wire::Block>(message).number);
   if (!waiting.has_value()) return;
   main_->Satisfy(*waiting);
   Advance(now, out);
@@ -202,11 +202,11 @@ wire::Progress Engine::ProgressAt(Nanos now) const {
   std::optional<PullWatch::Wait> wait;
   if (main_.has_value()) wait = watch_.Longest(now, *main_);
   if (!wait.has_value()) {
-    if (main_.has_value()) progress.waiting = blocks_.WaitsFor(now, main_->clock());
+    if (main_.has_value()) progress.waiting = blocks_.WaitsFor(now);
     return progress;
   }
   progress.waiting = wire::Waiting{.of = options_->HomeOf(wait->shard),
-                                   .clock = main_->shard_clock(),
+                                   .clock = main_->read_clock(),
                                    .for_ns = wait->for_ns,
                                    .asked = wait->asked};
   return progress;
@@ -220,7 +220,9 @@ void Engine::OnDevice(Nanos now, DeviceEvent event, EngineOutput out) {
   if (event.trained_samples > 0) progress_.loss_sum += event.loss_sum;
   progress_.compute_ns += event.compute_ns;
   progress_.injected_ns += event.injected_ns;
-  if (event.not_finite.updates > 0 && !TakeNotFinite(event, run->clock(), out)) return;
+  if (event.not_finite.updates > 0 && !TakeNotFinite(event, run->ClockOf(event.instruction), out)) {
+    return;
+  }
   const Instruction& instruction = run->instruction(event.instruction);
   if (As<RunForward>(instruction)) {
     // The load behind it is next.
@@ -233,7 +235,7 @@ void Engine::OnDevice(Nanos now, DeviceEvent event, EngineOutput out) {
   }
   const uint32_t done = event.instruction;
   run->OnEvent(std::move(event));
-  if (const TakeBlock* next = run->WaitsFor(done)) blocks_.OnWaiting(now, next->number);
+  if (const auto next = run->WaitsFor(done)) blocks_.OnWaiting(now, next->first, next->second);
   Advance(now, out);
 }
 
@@ -304,7 +306,7 @@ void Engine::Issue(Nanos now, ProgramRun* run, EngineOutput out) {
 void Engine::IssueToDevice(Nanos now, ProgramRun* run, uint32_t index, EngineOutput out) {
   DeviceCommand& command = out.commands->emplace_back(CommandFor(*run, index));
   if (auto* take = std::get_if<TakeCommand>(&command.what)) {
-    take->block = blocks_.Take(run->clock(), take->number);
+    take->block = blocks_.Take(command.clock, take->number);
     blocks_.OnTaken();
   }
   if (!command.wants_event) run->Satisfy(index);
@@ -327,7 +329,7 @@ void Engine::IssueToNetwork(Nanos now, ProgramRun* run, uint32_t index, EngineOu
     return IssuePull(now, run, index, pull->shard, out);
   }
   if (const auto* receive = As<ReceiveBlock>(instruction)) {
-    if (blocks_.IsHere(run->clock(), receive->number)) run->Satisfy(index);
+    if (blocks_.IsHere(run->ClockOf(index), receive->number)) run->Satisfy(index);
     return;
   }
   if (const auto* ahead = As<SendPrefetch>(instruction)) {
@@ -346,7 +348,7 @@ void Engine::IssuePull(Nanos now, ProgramRun* run, uint32_t index, ShardId shard
   if (timer.has_value()) out.outbox->SetTimer(kWatch, *timer);
   if (!pulls_.IsComing(*run, shard)) {
     out.outbox->Send(MessageFor(run, index));
-  } else if (pulls_.TakeEarly(shard, run->shard_clock(), &progress_)) {
+  } else if (pulls_.TakeEarly(shard, run->read_clock(), &progress_)) {
     run->Satisfy(index);
   }
 }
@@ -401,7 +403,7 @@ Message Engine::MessageFor(ProgramRun* run, uint32_t index) {
 
 void Engine::EndRun(Nanos now, EngineOutput out) {
   const Program::Kind kind = main_->program().kind;
-  watch_.OnRunEnded(main_->shard_clock());
+  watch_.OnRunEnded(main_->read_clock());
   pulls_.End();
   main_.reset();
   schedule_.OnEnd(kind);

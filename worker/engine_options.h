@@ -27,6 +27,11 @@ struct SeatOptions {
   std::map<uint64_t, SeatOutline> steps;  // by samples of the batch
   SeatOutline evaluation;                 // of a batch of held-out samples
   uint64_t evaluation_batches = 0;
+  // Clocks by which it runs ahead, and the most by which a seat of the team does
+  // (strategy/window.h).
+  Clock lead = 0;
+  Clock lead_max = 0;
+  std::vector<Clock> own_lags;  // by shard: the most by which a seat that holds it does
 };
 
 struct EngineOptions {
@@ -57,6 +62,11 @@ struct EngineOptions {
   std::optional<ShardId> ShardAt(wire::Address home) const;
   // It computes what a lost worker owed: of a team nobody can, one that is whole takes over.
   bool takes_over() const { return policy.takes_over() && seat == nullptr; }
+  // Clocks by which its forward halves, and with them its reads, are ahead of its backward ones.
+  Clock lead() const { return seat != nullptr ? seat->lead : 0; }
+  std::vector<Clock> own_lags() const {
+    return seat != nullptr ? seat->own_lags : std::vector<Clock>();
+  }
   // What the seat runs at a clock; behind the run's last, batches that are evaluated. Null:
   // nothing.
   const SeatOutline* SeatOutlineAt(Clock clock) const;

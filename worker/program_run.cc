@@ -59,7 +59,7 @@ DeviceCommand ProgramRun::CommandFor(uint32_t index) const {
           .instruction = index,
           .what = std::visit(WorkOf{}, *what),
           .wants_event = std::visit(IsHeardOf{before_load, WaitsBehind(index)}, *what),
-          .clock = clocks_.step};
+          .clock = ClockOf(index)};
 }
 
 bool ProgramRun::WaitsBehind(uint32_t index) const {
@@ -68,11 +68,12 @@ bool ProgramRun::WaitsBehind(uint32_t index) const {
   return next == device.end() || As<TakeBlock>(instruction(*next)) != nullptr;
 }
 
-const TakeBlock* ProgramRun::WaitsFor(uint32_t index) const {
+std::optional<std::pair<Clock, uint32_t>> ProgramRun::WaitsFor(uint32_t index) const {
   const std::vector<uint32_t>& device = program().device;
   const auto next = std::upper_bound(device.begin(), device.end(), index);
-  if (next == device.end() || issued(*next)) return nullptr;
-  return As<TakeBlock>(instruction(*next));
+  if (next == device.end() || issued(*next)) return std::nullopt;
+  const auto* take = As<TakeBlock>(instruction(*next));
+  return take != nullptr ? std::optional(std::pair(ClockOf(*next), take->number)) : std::nullopt;
 }
 
 wire::Message ProgramRun::MessageFor(uint32_t index) {
@@ -80,7 +81,7 @@ wire::Message ProgramRun::MessageFor(uint32_t index) {
   const auto* what = std::get_if<NetworkInstruction>(&instruction.what);
   CHECK(what != nullptr) << "no message";
   wire::Message message;
-  message.clock = clocks_.shard;
+  message.clock = clocks_.shard + instruction.ahead;
   std::visit([&](const auto& network) { Make(network, instruction, &message); }, *what);
   return message;
 }
@@ -119,7 +120,7 @@ void ProgramRun::Make(const SendPrefetch&, const Instruction&, wire::Message* me
 void ProgramRun::Make(const SendBlock& block, const Instruction& instruction,
                       wire::Message* message) {
   message->type = wire::MessageType::kBlock;
-  message->clock = clocks_.step;
+  message->clock = clocks_.step + instruction.ahead;
   message->body = wire::Block{.number = block.number};
   if (instruction.deps.empty()) return;
   const auto handed = collected_.find(instruction.deps.front());
@@ -132,9 +133,10 @@ void ProgramRun::Make(const ReceiveBlock&, const Instruction&, wire::Message*) {
   LOG(FATAL) << "nothing is sent to receive";
 }
 
-std::optional<uint32_t> ProgramRun::AwaitedBlock(uint32_t number) const {
+std::optional<uint32_t> ProgramRun::AwaitedBlock(Clock clock, uint32_t number) const {
   const auto at = program().receives.find(number);
-  if (at == program().receives.end() || !issued(at->second) || satisfied(at->second)) {
+  if (at == program().receives.end() || ClockOf(at->second) != clock || !issued(at->second) ||
+      satisfied(at->second)) {
     return std::nullopt;
   }
   return at->second;

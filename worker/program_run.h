@@ -17,6 +17,7 @@
 #include <memory>
 #include <optional>
 #include <span>
+#include <utility>
 #include <vector>
 
 #include "base/fingerprint.h"
@@ -47,6 +48,9 @@ class ProgramRun {
   Clock clock() const { return clocks_.step; }
   Clock shard_clock() const { return clocks_.shard; }
   bool final() const { return clocks_.final; }
+  // As shards count, that it reads; and of an instruction, as the worker counts.
+  Clock read_clock() const { return clocks_.shard + program().lead; }
+  Clock ClockOf(uint32_t index) const { return clocks_.step + instruction(index).ahead; }
   // Since it began, to a later clock.
   bool fast_forwarded() const { return fast_forwarded_; }
 
@@ -76,10 +80,12 @@ class ProgramRun {
   // until the device hands over others.
   std::span<const Buffer> KeysOf(ShardId shard) const;
 
-  // What the device waits for that has done `index`, where it is a block that is not here.
-  const TakeBlock* WaitsFor(uint32_t index) const;
-  // The instruction that waits for this block of the team's; none: nobody does, or not yet.
-  std::optional<uint32_t> AwaitedBlock(uint32_t number) const;
+  // The clock and number of what the device waits for that has done `index`, where it is a block
+  // that is not here.
+  std::optional<std::pair<Clock, uint32_t>> WaitsFor(uint32_t index) const;
+  // The instruction that waits for this block of the team's at that clock; none: nobody does, or
+  // not yet.
+  std::optional<uint32_t> AwaitedBlock(Clock clock, uint32_t number) const;
 
   // It goes on from a later clock. Returns the shards whose answers, of the former clock, do not
   // count any more, ascending: their pulls are outstanding again.

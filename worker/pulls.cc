@@ -45,7 +45,7 @@ void Pulls::OnDue(Nanos now) {
 
 bool Pulls::IsComing(const ProgramRun& run, ShardId shard) const {
   if (unasked_) return true;
-  return !run.final() && Index(shard) < ahead_.size() && ahead_[Index(shard)] == run.shard_clock();
+  return !run.final() && Index(shard) < ahead_.size() && ahead_[Index(shard)] == run.read_clock();
 }
 
 bool Pulls::TakeEarly(ShardId shard, Clock clock, wire::Progress* progress) {
@@ -118,7 +118,7 @@ bool Pulls::OnLoad(Nanos now, const ProgramRun& run, wire::Progress* progress) {
   if (++loads_ < run.program().loads) return false;
   loaded_ = true;
   for (const Clock oldest : oldest_) {
-    if (!run.final()) CountLag(run.shard_clock() - oldest, &progress->read_lags);
+    if (!run.final()) CountLag(run.read_clock() - oldest, &progress->read_lags);
   }
   return true;
 }

@@ -36,20 +36,22 @@ void ReplyLedger::OnReply(uint32_t index, const wire::Message& reply) {
   } else if (body.checksum != 0 && wire::SumOf(reply.payload, row_bytes_) != body.checksum) {
     Break("content", reply, [] { return "holds other values than its keeper has written"; });
   } else if (counts_own_) {
-    CheckOwn(reply, &keeper);
+    CheckOwn(index, reply);
   }
   keeper.version = std::max(keeper.version, body.version);
 }
 
 // Members that come and go take updates along: with each epoch it begins anew.
-void ReplyLedger::CheckOwn(const wire::Message& reply, Keeper* keeper) {
+void ReplyLedger::CheckOwn(uint32_t index, const wire::Message& reply) {
+  Keeper* const keeper = &keepers_[index];
+  const Clock own_lag = index < own_lags_.size() ? own_lags_[index] : 0;
   const uint64_t version = wire::As<wire::PullReply>(reply).version;
   if (!keeper->first.has_value() || reply.epoch != keeper->epoch) {
     *keeper = {.first = version, .version = keeper->version, .epoch = reply.epoch};
     return;
   }
   uint64_t own = 0;
-  while (!keeper->pushed.empty() && keeper->pushed.begin()->first < reply.clock) {
+  while (!keeper->pushed.empty() && keeper->pushed.begin()->first < reply.clock - own_lag) {
     own += keeper->pushed.begin()->second;
     keeper->pushed.erase(keeper->pushed.begin());
   }

@@ -5,7 +5,8 @@
 //   lag        a reply for clock c claims an oldest applied clock of c - bound at least
 //   monotony   its version is not less than of the reply before
 //   own        where a read holds the reader's own updates, the version has grown by those that
-//              it has pushed since its first read, of clocks below c; a peer counts its steps
+//              it has pushed since its first read, of clocks below c, less the clocks by which it
+//              reads ahead; a peer counts its steps
 //   final      a final reply claims that every clock is applied
 //   content    the tensors and rows are those that the checksum was taken of
 // A value: copied with its engine.
@@ -28,10 +29,12 @@ namespace soapstone::worker {
 class ReplyLedger {
  public:
   // `row_bytes`: of a row of each table (wire::SumOf).
+  // `own_lags`: by keeper, clocks by which it reads ahead of what it has pushed; none: by none.
   ReplyLedger(const consistency::PolicyTraits& policy, uint32_t keepers,
-              std::vector<size_t> row_bytes = {})
+              std::vector<size_t> row_bytes = {}, std::vector<Clock> own_lags = {})
       : guarantee_(policy.guarantee),
         counts_own_(policy.guarantee.own_writes && !policy.fixed_tree),
+        own_lags_(std::move(own_lags)),
         steps_(policy.decentralised()),
         row_bytes_(std::move(row_bytes)),
         keepers_(keepers) {}
@@ -53,11 +56,12 @@ class ReplyLedger {
     std::map<Clock, uint64_t> pushed{};  // updates by clock, since the first reply
   };
 
-  void CheckOwn(const wire::Message& reply, Keeper* keeper);
+  void CheckOwn(uint32_t index, const wire::Message& reply);
   void Break(const char* kind, const wire::Message& reply, absl::FunctionRef<std::string()> what);
 
   consistency::Guarantee guarantee_;
   bool counts_own_ = false;
+  std::vector<Clock> own_lags_;
   bool steps_ = false;  // a keeper counts steps: all pushes of a clock are one
   std::vector<size_t> row_bytes_;
   std::vector<Keeper> keepers_;

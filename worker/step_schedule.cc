@@ -40,6 +40,11 @@ std::shared_ptr<const Program> StepSchedule::Next(const wire::Roster& roster, Ep
     // losing an update to a roster that overtakes it.
     return std::make_shared<Program>(BuildFlush(inputs));
   }
+  if (begun_ < Ahead()) {
+    const SeatOutline* outline = options_->SeatOutlineAt(clock_ + begun_);
+    CHECK(outline != nullptr) << "a batch of a size that the strategy was not lowered for";
+    return std::make_shared<Program>(BuildSeatFill(inputs, *outline));
+  }
   if (at_exchange_) {
     const MicroBatchRange rank = {Index(options_->id), Index(options_->id) + 1};
     const bool elastic =
@@ -71,7 +76,11 @@ std::shared_ptr<const Program> StepSchedule::NextStep(const wire::Roster& roster
   const Clock shares_from = shares != nullptr ? shares->from : kNoClock;
   // A newcomer of this epoch changes who owns what at its start clock.
   const bool starts_later = latest_start_ > 0 && shard_clock() <= latest_start_;
-  const uint64_t samples = options_->seat != nullptr ? options_->BatchSamples(clock_) : 0;
+  std::pair<uint64_t, uint64_t> samples;
+  if (options_->seat != nullptr) {
+    samples.first = options_->BatchSamples(clock_);
+    if (RunsForward()) samples.second = options_->BatchSamples(clock_ + options_->lead());
+  }
   if (step_ == nullptr || step_epoch_ != epoch || starts_later ||
       step_shares_from_ != shares_from || step_samples_ != samples) {
     step_samples_ = samples;
@@ -86,11 +95,7 @@ Program StepSchedule::BuildStepUnder(const wire::Roster& roster) const {
   const consistency::PolicyTraits& policy = options_->policy;
   const uint32_t micro_batch_count = options_->micro_batch_count;
   const ProgramInputs inputs = options_->Inputs();
-  if (options_->seat != nullptr) {
-    const SeatOutline* outline = options_->SeatOutlineAt(clock_);
-    CHECK(outline != nullptr) << "a batch of a size that the strategy was not lowered for";
-    return BuildSeatStep(inputs, *outline, {0, micro_batch_count});
-  }
+  if (options_->seat != nullptr) return BuildStepOfSeat();
   wire::OwnedMicroBatches owned =
       MicroBatchesOwned(roster, options_->id, shard_clock(), micro_batch_count);
   // A round is closed without the lost as it is without the slow.
@@ -104,6 +109,18 @@ Program StepSchedule::BuildStepUnder(const wire::Roster& roster) const {
   const bool original = me != nullptr && me->original;
   const Merge merge = policy.takes_over() ? Merge::kAll : original ? Merge::kOwn : Merge::kNone;
   return BuildStep(inputs, PlanTreeNodes(owned.own, owned.taken_over, micro_batch_count, merge));
+}
+
+Program StepSchedule::BuildStepOfSeat() const {
+  const ProgramInputs inputs = options_->Inputs();
+  const MicroBatchRange node = {0, options_->micro_batch_count};
+  const Clock lead = options_->lead();
+  const SeatOutline* outline = options_->SeatOutlineAt(clock_);
+  const SeatOutline* ahead = RunsForward() ? options_->SeatOutlineAt(clock_ + lead) : nullptr;
+  CHECK(outline != nullptr && (ahead != nullptr || !RunsForward()))
+      << "a batch of a size that the strategy was not lowered for";
+  if (lead == 0) return BuildSeatStep(inputs, *outline, node);
+  return BuildSeatStepAhead(inputs, *outline, ahead, lead, node);
 }
 
 std::shared_ptr<const Program> StepSchedule::NextEvaluation() const {
@@ -127,8 +144,10 @@ ProgramRun::Clocks StepSchedule::ClocksOf(Program::Kind kind) const {
       return {.step = clock_, .shard = options_->ReadClock(options_->total_clocks), .final = true};
     case Program::Kind::kEvaluateBatch:
       return {.step = next_clock(), .shard = options_->ReadClock(options_->total_clocks)};
-    case Program::Kind::kFlush:
-      return {.step = clock_, .shard = options_->ReadClock(clock_)};
+    case Program::Kind::kFlush:  // what it has asked for it cannot ask for again
+      return {.step = clock_, .shard = options_->ReadClock(clock_) + begun_};
+    case Program::Kind::kFill:
+      return {.step = clock_ + begun_, .shard = shard_clock() + begun_};
     case Program::Kind::kExchange:
       // After the local steps of round r, clock_ stands at (r+1) tau, or at the end.
       return {.step = clock_ - 1, .shard = options_->policy.Rounds(clock_) - 1};
@@ -141,6 +160,10 @@ void StepSchedule::OnEnd(Program::Kind kind) {
   switch (kind) {
     case Program::Kind::kStep:
       ++clock_;
+      begun_ = Ahead();
+      break;
+    case Program::Kind::kFill:
+      ++begun_;
       break;
     case Program::Kind::kLocalStep:
       ++clock_;
@@ -176,6 +199,7 @@ void StepSchedule::AddTo(Fingerprint* f) const {
   f->Add(round_);
   f->Add(latest_start_);
   f->Add(evaluated_);
+  f->Add(begun_);
   f->Add(step_ != nullptr ? step_epoch_ : 0);
 }
 

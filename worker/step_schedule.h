@@ -9,13 +9,16 @@
 //  2. Where workers keep parameters, an exchange follows every `period` local steps, the last, and
 //     that after which it is to leave; nothing else comes between.
 //  3. No step at or above the bound is returned while the bound holds.
-//  4. A step's program is that of the newest roster, and of the shares in force at its clock.
+//  4. Before a step of a seat that runs ahead, so many clocks are begun, or all there are.
+//  5. A step's program is that of the newest roster, and of the shares in force at its clock.
 // A value: copied with its engine. Keeps the options, which do not change.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <utility>
 
 #include "base/fingerprint.h"
 #include "base/ids.h"
@@ -76,11 +79,17 @@ class StepSchedule {
  private:
   std::shared_ptr<const Program> NextStep(const wire::Roster& roster, Epoch epoch);
   Program BuildStepUnder(const wire::Roster& roster) const;
+  Program BuildStepOfSeat() const;
+  // Clocks from clock_ on that a seat has begun before its step.
+  Clock Ahead() const { return std::min(options_->lead(), options_->total_clocks - clock_); }
+  // The step in hand has forward halves, of the clock that is so much later.
+  bool RunsForward() const { return clock_ + options_->lead() < options_->total_clocks; }
   bool NeedsValues() const;
 
   std::shared_ptr<const EngineOptions> options_;
   Clock clock_ = 0;             // completed local steps
   Clock evaluated_ = 0;         // batches of held-out samples
+  Clock begun_ = 0;             // clocks from clock_ on whose forward halves a seat has run
   Clock start_clock_ = 0;       // first local step of this worker
   bool at_exchange_ = false;    // local steps of the round are done
   Clock round_ = kNoClock;      // of the last initial pull: whose start is loaded
@@ -91,7 +100,8 @@ class StepSchedule {
   std::shared_ptr<const Program> step_;  // of step_epoch_
   Epoch step_epoch_ = 0;
   Clock step_shares_from_ = kNoClock;
-  uint64_t step_samples_ = 0;  // of a seat, whose steps are made for a size
+  // Of a seat, whose steps are made for a size; and of the clock that it runs ahead, 0: of none.
+  std::pair<uint64_t, uint64_t> step_samples_;
 };
 
 }  // namespace soapstone::worker

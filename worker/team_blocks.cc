@@ -20,7 +20,9 @@ const SeatOutline::Block* FindBlock(const std::vector<SeatOutline::Block>& block
 
 bool TeamBlocks::Keep(const wire::Message& message, Clock now) {
   const SeatOptions* seat = options_->seat.get();
-  if (seat == nullptr || message.clock < now || message.clock > now + 1) return false;
+  if (seat == nullptr || message.clock < now || message.clock > now + 1 + seat->lead_max) {
+    return false;
+  }
   const SeatOutline* outline = options_->SeatOutlineAt(message.clock);
   if (outline == nullptr) return false;
   const uint32_t number = wire::As<wire::Block>(message).number;
@@ -39,14 +41,15 @@ WorkerId TeamBlocks::WorkerOf(const SeatOutline::Block& block) const {
   return wire::WorkerAt(wire::TeamOf(options_->id, team), block.seat, team);
 }
 
-std::optional<wire::Waiting> TeamBlocks::WaitsFor(Nanos now, Clock clock) const {
+std::optional<wire::Waiting> TeamBlocks::WaitsFor(Nanos now) const {
   if (!wait_.has_value() || now - wait_->since < options_->patience_ns) return std::nullopt;
-  const SeatOutline* outline = options_->SeatOutlineAt(clock);
+  const SeatOutline* outline = options_->SeatOutlineAt(wait_->clock);
   const SeatOutline::Block* block =
       outline != nullptr ? FindBlock(outline->incoming, wait_->number) : nullptr;
   if (block == nullptr) return std::nullopt;
-  return wire::Waiting{
-      .of = wire::Address::Of(WorkerOf(*block)), .clock = clock, .for_ns = now - wait_->since};
+  return wire::Waiting{.of = wire::Address::Of(WorkerOf(*block)),
+                       .clock = wait_->clock,
+                       .for_ns = now - wait_->since};
 }
 
 Buffer TeamBlocks::Take(Clock clock, uint32_t number) {

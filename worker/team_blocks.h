@@ -3,10 +3,9 @@
 // for; it sends nothing.
 //
 // Invariants
-//  1. Of each (clock, number) at most one is kept, of those of the present clock and the next:
-//  nobody
-//     in the team is further ahead, since a seat hears of each other one that it sends to once a
-//     clock (SeatOutline::awaited, or a block).
+//  1. Of each (clock, number) at most one is kept, of those of the present clock, of as many as a
+//     seat may run ahead, and of the next: nobody in the team is further ahead, since a seat hears
+//     of each other one that it sends to once a clock (SeatOutline::awaited, or a block).
 //  2. What is kept is of the size that the section expects, from the seat that it expects it of.
 // A value: copied with its engine. Keeps the options, which do not change.
 #pragma once
@@ -30,7 +29,8 @@ class TeamBlocks {
   explicit TeamBlocks(std::shared_ptr<const EngineOptions> options)
       : options_(std::move(options)) {}
 
-  // False: it is foreign, of another size, too late, too early or here already, and not kept.
+  // `now`: the clock of the next step. False: it is foreign, of another size, too late, too early
+  // or here already, and not kept.
   bool Keep(const wire::Message& message, Clock now);
   bool IsHere(Clock clock, uint32_t number) const { return blocks_.contains({clock, number}); }
   // REQUIRES: IsHere.
@@ -39,16 +39,19 @@ class TeamBlocks {
   void DropBefore(Clock clock);
 
   // The device has nothing to do until the block is here; it has one to take.
-  void OnWaiting(Nanos now, uint32_t number) { wait_ = Wait{.since = now, .number = number}; }
+  void OnWaiting(Nanos now, Clock clock, uint32_t number) {
+    wait_ = Wait{.since = now, .clock = clock, .number = number};
+  }
   void OnTaken() { wait_.reset(); }
-  // The block of `clock` that the device waits for, where that is longer than the patience.
-  std::optional<wire::Waiting> WaitsFor(Nanos now, Clock clock) const;
+  // The block that the device waits for, where that is longer than the patience.
+  std::optional<wire::Waiting> WaitsFor(Nanos now) const;
 
   void AddTo(Fingerprint* f) const;
 
  private:
   struct Wait {
     Nanos since = 0;
+    Clock clock = 0;
     uint32_t number = 0;
   };
   WorkerId WorkerOf(const SeatOutline::Block& block) const;

@@ -1,6 +1,8 @@
 #include "apps/node/device_runner.h"
 
+#include <algorithm>
 #include <functional>
+#include <numeric>
 #include <utility>
 #include <vector>
 
@@ -38,6 +40,25 @@ DelayInjector MakeInjector(const Job& job, WorkerId worker) {
        .worker = worker,
        .last_op = job.graph != nullptr ? LastGradientOp(*job.graph) : 0,
        .micro_batch_ns = job.config.training().base_ms() * kMillisecond / micro_batches_a_worker});
+}
+
+// Backward halves take twice as long as forward ones.
+DelayInjector MakeSeatInjector(const Job& job, WorkerId worker) {
+  const uint32_t seat = wire::SeatOf(worker, job.team->shape);
+  const models::Section& section = job.team->plan.steps.begin()->second.seats[seat].section;
+  std::vector<double> shares;
+  for (const models::SectionStep& step : section.steps) {
+    const bool forward = step.kind == models::SectionStep::Kind::kForward;
+    const bool backward = step.kind == models::SectionStep::Kind::kBackward;
+    shares.push_back(forward ? 1 : backward ? 2 : 0);
+  }
+  const double all = std::max(1.0, std::accumulate(shares.begin(), shares.end(), 0.0));
+  for (double& share : shares) share /= all;
+  return DelayInjector({.stragglers = job.specs.stragglers,
+                        .worker = worker,
+                        .micro_batch_ns = job.config.training().base_ms() * kMillisecond,
+                        .step_shares = std::move(shares),
+                        .total_clocks = job.total_clocks});
 }
 
 using Device = std::function<void(const worker::DeviceCommand&, std::vector<worker::DeviceEvent>*)>;
@@ -79,13 +100,17 @@ uint64_t KeptBytes(const Job& job, uint32_t rank) {
 absl::StatusOr<DeviceThread::Runner> MakeDeviceRunner(const Job& job, WorkerId worker,
                                                       std::shared_ptr<models::GraphRunner> replica,
                                                       std::shared_ptr<worker::SeatExecutor> seat) {
+  Device device;
   if (seat != nullptr) {
-    return [seat = std::move(seat)](const worker::DeviceCommand& command,
-                                    std::vector<worker::DeviceEvent>* events,
-                                    const DeviceThread::Rest&) { seat->Run(command, events); };
+    device = [seat = std::move(seat)](const auto& command, auto* events) {
+      seat->Run(command, events);
+    };
+  } else {
+    SOAP_ASSIGN_OR_RETURN(device, MakeDevice(job, worker, std::move(replica)));
   }
-  SOAP_ASSIGN_OR_RETURN(Device device, MakeDevice(job, worker, std::move(replica)));
-  return [device = std::move(device), injector = MakeInjector(job, worker), injected = Nanos{0}](
+  DelayInjector delays =
+      job.team != nullptr ? MakeSeatInjector(job, worker) : MakeInjector(job, worker);
+  return [device = std::move(device), injector = std::move(delays), injected = Nanos{0}](
              const worker::DeviceCommand& command, std::vector<worker::DeviceEvent>* events,
              const DeviceThread::Rest& rest) mutable {
     const Nanos began = NodeLoop::Now();

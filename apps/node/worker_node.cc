@@ -413,7 +413,7 @@ std::unique_ptr<transport::Transport> WorkerNode::Shaped(
 }
 
 void WorkerNode::FailIfDue(const worker::DeviceCommand& command) const {
-  if (!std::holds_alternative<worker::RunForward>(command.what)) return;
+  if (!worker::RunsOperators(command) || command.clock >= job_->total_clocks) return;
   const WorkerId self{*membership_.rank()};
   if (!job_->specs.stragglers.Fails(self, command.clock, started_with_)) return;
   LOG(WARNING) << "failing at clock " << command.clock << ", as training.stragglers asked";
@@ -422,7 +422,7 @@ void WorkerNode::FailIfDue(const worker::DeviceCommand& command) const {
 }
 
 bool WorkerNode::MayBegin(const worker::DeviceCommand& next, Nanos now) {
-  if (step_ == next.clock || leave_by_.has_value()) return true;  // the step in hand, or the last
+  if (step_ >= next.clock || leave_by_.has_value()) return true;  // of a step in hand, or the last
   const std::optional<MessageRouter::Backlog> most = loop_.router().Greatest();
   if (most.has_value() && loop_.router().waiting_bytes() > waiting_bytes_max_) {
     if (!held_since_.has_value()) held_since_ = now;

@@ -8,6 +8,7 @@
 #include "compute/cpu/backend.h"
 #include "models/runtime/section_runner.h"
 #include "strategy/lowering.h"
+#include "strategy/window.h"
 
 namespace soapstone::apps {
 namespace {
@@ -35,18 +36,26 @@ int64_t BytesOfBatch(const models::Section& section) {
 absl::StatusOr<std::vector<int64_t>> ExecutedMemory(const planner::OpGraph& graph,
                                                     const planner::Strategy& strategy,
                                                     const ExecutedMemoryOptions& options) {
-  const planner::Order order =
+  planner::Order order =
       options.order.empty()
           ? planner::CanonicalOrder(graph, strategy, options.devices, options.in_flight)
           : options.order;
   SOAP_ASSIGN_OR_RETURN(planner::TeamProgram program,
                         planner::Lower(graph, strategy, order, planner::Purpose::kMeasure));
+  const std::vector<uint32_t> leads =
+      planner::LeadsOf(program.messages, options.devices, strategy.staleness + 1);
+  if (strategy.staleness > 0) {
+    order = planner::ForwardFirst(std::move(order), leads);
+    SOAP_ASSIGN_OR_RETURN(program,
+                          planner::Lower(graph, strategy, order, planner::Purpose::kMeasure));
+  }
   const bool on_servers = strategy.synchronization == planner::Synchronization::kServers;
-  const double copies = 2 + strategy.staleness + (on_servers ? 0 : options.optimizer_floats);
   const std::shared_ptr<compute::Backend> backend = compute::MakeCpuBackend({});
   const auto kernels = std::make_shared<models::KernelCache>();
   std::vector<int64_t> bytes;
-  for (planner::SeatProgram& seat : program.seats) {
+  for (uint32_t k = 0; k < program.seats.size(); ++k) {
+    planner::SeatProgram& seat = program.seats[k];
+    const double copies = 2 + leads[k] + (on_servers ? 0 : options.optimizer_floats);
     int64_t parameters = 0;
     for (const models::ParamBlock& block : seat.section.param_blocks) {
       parameters += compute::TensorSpec{.shape = block.tensor.shape()}.bytes();
@@ -55,7 +64,7 @@ absl::StatusOr<std::vector<int64_t>> ExecutedMemory(const planner::OpGraph& grap
     SOAP_ASSIGN_OR_RETURN(const models::MemoryPlan plan,
                           models::SectionRunner::Plan(std::move(seat.section),
                                                       {.backend = backend, .kernels = kernels}));
-    bytes.push_back(static_cast<int64_t>(plan.bytes) + batch +
+    bytes.push_back((1 + int64_t{leads[k]}) * (static_cast<int64_t>(plan.bytes) + batch) +
                     static_cast<int64_t>(copies * static_cast<double>(parameters)));
   }
   return bytes;

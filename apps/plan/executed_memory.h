@@ -20,10 +20,10 @@ struct ExecutedMemoryOptions {
   double optimizer_floats = 0;  // state kept by element of a parameter: 1 momentum, 2 adam
 };
 
-// Bytes by device: activations, their gradients, what kernels save and their scratch; the samples;
-// parameters, with their gradients, the optimizer's state where devices keep it (not under
-// kServers), and a copy for each step of staleness.
-// Error: Unimplemented: some operator's part is no operator (units of an lstm).
+// Bytes by device, where seats run ahead once a clock under way: activations, their gradients, what
+// kernels save and their scratch; the samples; parameters, with their gradients, the optimizer's
+// state where devices keep it (not under kServers), and a copy for each clock that the seat runs
+// ahead. Error: Unimplemented: some operator's part is no operator (units of an lstm).
 absl::StatusOr<std::vector<int64_t>> ExecutedMemory(const planner::OpGraph& graph,
                                                     const planner::Strategy& strategy,
                                                     const ExecutedMemoryOptions& options);

@@ -8,6 +8,7 @@
 #include <sstream>
 #include <system_error>
 #include <utility>
+#include <variant>
 
 #include "absl/strings/str_cat.h"
 #include "base/counted.h"
@@ -30,6 +31,19 @@ absl::Status Refuse(const std::string& why) {
 // and apply gradients as they are.
 bool TakesTeams(const consistency::PolicyTraits& policy) {
   return policy.takes_tables() && !policy.deferred();
+}
+
+// A seat that runs ahead reads values that lack so many of its own updates: only a bound as great
+// lets it. Others than these count a reader's clock as that of what it has pushed.
+absl::Status CheckStaleness(const std::string& file, const wire::Strategy& strategy,
+                            const consistency::PolicyTraits& policy) {
+  const uint32_t staleness = strategy.staleness();
+  if (staleness == 0) return absl::OkStatus();
+  const auto* bounded = std::get_if<consistency::BoundedTraits>(&policy.gate);
+  if (bounded != nullptr && bounded->bound >= Clock{staleness}) return absl::OkStatus();
+  return Refuse(absl::StrCat(file, " has a staleness of ", staleness, ", which policy ",
+                             policy.spec, " does not allow: take --policy=ssp:s=", staleness,
+                             " or more, or async; or plan with --staleness=0"));
 }
 
 bool KeptByWorkers(const wire::Strategy& strategy) {
@@ -80,6 +94,9 @@ absl::Status FillFromStrategy(wire::JobConfig* config) {
   SOAP_ASSIGN_OR_RETURN(const JobStrategy file, ReadJobStrategy(*config));
   const wire::Strategy& strategy = file.strategy;
   if (config->model().empty()) config->set_model(strategy.model());
+  if (config->policy().empty() && strategy.staleness() > 0) {
+    config->set_policy(absl::StrCat("ssp:s=", strategy.staleness()));
+  }
   wire::Cluster* cluster = config->mutable_cluster();
   if (cluster->workers() == 0) cluster->set_workers(strategy.devices());
   if (KeptByWorkers(strategy)) cluster->set_servers(strategy.devices());
@@ -100,6 +117,7 @@ absl::Status CheckStrategyGoes(const wire::JobConfig& config, const cluster::Job
                                " does not take a model that is split over workers; bsp, ssp, dssp, "
                                "psp, pssp and async do"));
   }
+  SOAP_RETURN_IF_ERROR(CheckStaleness(config.cluster().strategy(), strategy, specs.policy));
   const wire::Cluster& cluster = config.cluster();
   const std::pair<bool, const char*> refused[] = {
       {cluster.rebalance(), "cluster.rebalance: a strategy says who computes what"},
@@ -108,8 +126,6 @@ absl::Status CheckStrategyGoes(const wire::JobConfig& config, const cluster::Job
       {cluster.device() == "cuda", "cluster.device: parts run on processors so far"},
       {config.training().on_nonfinite() == "skip",
        "training.on_nonfinite: one worker of a team cannot leave out what others have"},
-      {config.training().stragglers() != "none" || config.training().base_ms() > 0,
-       "training.stragglers, base_ms: delays are not injected into parts so far"},
       {!config.output().record_path().empty(), "output.record_path: teams are not replayed so far"},
       {!config.output().curve_path().empty(), "output.curve_path: not measured of teams so far"},
       {!config.output().timeline_path().empty(), "output.timeline_path: not of teams so far"},

@@ -27,7 +27,8 @@ struct JobStrategy {
 // The job's, which it must name. Errors: the file and why, one line.
 absl::StatusOr<JobStrategy> ReadJobStrategy(const wire::JobConfig& config);
 
-// Sets what the job leaves open and the strategy says: model, workers, batch, micro-batches. Where
+// Sets what the job leaves open and the strategy says: model, workers, batch, micro-batches, and of
+// one with a staleness s the policy ssp:s. Where
 // its workers keep the parameters there is a server beside each, whatever the job says.
 // Errors: as ReadJobStrategy; nothing where the job names none.
 absl::Status FillFromStrategy(wire::JobConfig* config);

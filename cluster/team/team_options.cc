@@ -1,5 +1,6 @@
 #include "cluster/team/team_options.h"
 
+#include <algorithm>
 #include <set>
 #include <utility>
 #include <vector>
@@ -11,6 +12,12 @@ namespace soapstone::cluster {
 
 const std::vector<uint32_t>& HoldersOf(const TeamJob& team, ShardId shard) {
   return team.plan.pieces.sets[Index(shard) % team.sets()];
+}
+
+Clock OwnLagOf(const TeamJob& team, ShardId shard) {
+  uint32_t lead = 0;
+  for (const uint32_t seat : HoldersOf(team, shard)) lead = std::max(lead, team.plan.LeadOf(seat));
+  return lead;
 }
 
 std::vector<ShardId> ShardsOf(const TeamJob& team, uint32_t seat, const wire::Layout& layout) {
@@ -42,7 +49,12 @@ worker::SeatOptions SeatOptionsOf(const TeamJob& team, uint32_t seat, const wire
                                   const wire::Layout& layout) {
   worker::SeatOptions options = {.team = team.shape,
                                  .shards = ShardsOf(team, seat, whole),
-                                 .evaluation_batches = team.evaluation_batches};
+                                 .evaluation_batches = team.evaluation_batches,
+                                 .lead = team.plan.LeadOf(seat)};
+  for (const uint32_t lead : team.plan.leads) {
+    options.lead_max = std::max(options.lead_max, Clock{lead});
+  }
+  for (const ShardId shard : options.shards) options.own_lags.push_back(OwnLagOf(team, shard));
   for (const auto& [samples, program] : team.plan.steps) {
     worker::SeatOutline outline = worker::OutlineOf(program.seats[seat].section, layout);
     AddGrants(program, seat, /*forward=*/false, &outline);

@@ -29,6 +29,8 @@ struct TeamJob {
 
 // The seats that hold a shard's parameters, ascending.
 const std::vector<uint32_t>& HoldersOf(const TeamJob& team, ShardId shard);
+// The most clocks by which one of them reads ahead of what it has pushed (strategy/window.h).
+Clock OwnLagOf(const TeamJob& team, ShardId shard);
 // The shards that a seat holds, ascending; none of those without parameters.
 std::vector<ShardId> ShardsOf(const TeamJob& team, uint32_t seat, const wire::Layout& layout);
 

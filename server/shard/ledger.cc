@@ -102,14 +102,14 @@ void Ledger::OnClock(WorkerId worker, Clock completed) {
   member.completed = completed;
   Refresh(worker);
   const Clock gap = completed - applied_.Min();
-  const std::optional<Clock>& bound = guarantee_.clock_gap_max;
+  const std::optional<Clock>& bound = terms_.guarantee.clock_gap_max;
   if (bound.has_value() && gap > *bound) {
     Break({Violation::Kind::kClockGap, shard_, worker, completed, gap, *bound});
   }
 }
 
 bool Ledger::IsSurplus(const Update& update) {
-  if (!shares_micro_batches_ || Index(update.bucket) >= rounds_.size()) return false;
+  if (!terms_.shares_micro_batches || Index(update.bucket) >= rounds_.size()) return false;
   Round& round = rounds_[Index(update.bucket)];
   if (update.clock < round.clock) return true;
   if (update.clock > round.clock) return false;
@@ -140,7 +140,7 @@ void Ledger::OnTaken(const Update& update) {
   }
   if (IsSurplus(update)) {
     surplus_.push_back(update);
-  } else if (shares_micro_batches_) {
+  } else if (terms_.shares_micro_batches) {
     Round& round = rounds_.size() > Index(update.bucket)
                        ? rounds_[Index(update.bucket)]
                        : (rounds_.resize(Index(update.bucket) + 1), rounds_.back());
@@ -161,7 +161,7 @@ bool Ledger::Forget(WorkerId worker, Clock clock) {
 }
 
 void Ledger::CheckOrder(const Update& update) {
-  if (shares_micro_batches_) {
+  if (terms_.shares_micro_batches) {
     if (Index(update.bucket) >= rounds_.size()) return;
     Round& round = rounds_[Index(update.bucket)];
     const bool now = round.clock == update.clock;
@@ -237,7 +237,7 @@ void Ledger::OnDropped(const Update& update) {
 }
 
 void Ledger::OnLeftOut(const Update& update) {
-  if (!guarantee_.left_out_max.has_value()) return OnDropped(update);
+  if (!terms_.guarantee.left_out_max.has_value()) return OnDropped(update);
   Forget(update.worker, update.clock);
 }
 
@@ -269,18 +269,18 @@ void Ledger::CheckVersion(const Read& read) {
 void Ledger::OnRead(const Read& read) {
   const auto& [worker, clock, oldest, version] = read;
   // Where rounds leave members out, what counts is how many rounds there are.
-  const bool rounds = guarantee_.left_out_max.has_value();
+  const bool rounds = terms_.guarantee.left_out_max.has_value();
   const Clock min = rounds ? newest_ + 1 : applied_.Min();
   const Clock lag = std::max<Clock>(0, clock - min);
   Row& row = RowOf(worker);
   row.read_lags.Add(static_cast<uint64_t>(lag));
   row.lag_sum += static_cast<uint64_t>(lag);
   const Clock own = applied_.Of(worker);
-  if (guarantee_.read_lag_max.has_value() && lag > *guarantee_.read_lag_max) {
-    Break({Violation::Kind::kReadLag, shard_, worker, clock, lag, *guarantee_.read_lag_max});
-  } else if (guarantee_.snapshot_reads && newest_ >= clock) {
+  if (terms_.guarantee.read_lag_max.has_value() && lag > *terms_.guarantee.read_lag_max) {
+    Break({Violation::Kind::kReadLag, shard_, worker, clock, lag, *terms_.guarantee.read_lag_max});
+  } else if (terms_.guarantee.snapshot_reads && newest_ >= clock) {
     Break({Violation::Kind::kSnapshot, shard_, worker, clock, newest_, 0});
-  } else if (guarantee_.own_writes && own != kNoClock && own < clock) {
+  } else if (terms_.guarantee.own_writes && own != kNoClock && own < clock - terms_.own_lag) {
     Break({Violation::Kind::kOwnWrites, shard_, worker, clock, own, 0});
   } else if (!rounds && oldest > min) {
     Break({Violation::Kind::kOldest, shard_, worker, clock, min, oldest});
@@ -290,7 +290,7 @@ void Ledger::OnRead(const Read& read) {
 }
 
 void Ledger::OnFinalRead(const Read& read) {
-  const Clock min = guarantee_.left_out_max.has_value() ? newest_ + 1 : applied_.Min();
+  const Clock min = terms_.guarantee.left_out_max.has_value() ? newest_ + 1 : applied_.Min();
   if (min < read.clock) {
     return Break({Violation::Kind::kFinal, shard_, read.worker, read.clock, min, 0});
   }

@@ -12,7 +12,8 @@
 // update). Asserted, as far as the guarantee says so:
 //   a read of worker w at clock c   c - min over members of applied <= read_lag_max
 //                                   snapshot reads: and no update of clock c or later is in
-//                                   own writes: and applied(w) >= c
+//                                   own writes: and applied(w) >= c, less the clocks by which
+//                                   members read ahead of what they have pushed
 //                                   its reply claims no more than that min (`oldest`), and holds
 //                                   as many updates as were applied (`version`)
 //   a final read                    every member's last clock is in
@@ -81,9 +82,10 @@ class Ledger {
   };
 
   // `shares_micro_batches`: whoever pushes a micro-batch of a round, it counts once (the fixed
-  // tree).
-  Ledger(ShardId shard, const consistency::Guarantee& guarantee, bool shares_micro_batches = false)
-      : shard_(shard), guarantee_(guarantee), shares_micro_batches_(shares_micro_batches) {}
+  // tree). `own_lag`: clocks by which members read ahead of what they have pushed, at most.
+  Ledger(ShardId shard, const consistency::Guarantee& guarantee, bool shares_micro_batches = false,
+         Clock own_lag = 0)
+      : shard_(shard), terms_{guarantee, shares_micro_batches, own_lag} {}
 
   // A member takes part from `clock` on; called again to move it there. Is a member no more.
   void OnMember(WorkerId worker, Clock clock);
@@ -158,8 +160,12 @@ class Ledger {
   void Break(const Violation& violation);
 
   ShardId shard_;
-  consistency::Guarantee guarantee_;
-  bool shares_micro_batches_;
+  struct Terms {
+    consistency::Guarantee guarantee;
+    bool shares_micro_batches = false;
+    Clock own_lag = 0;
+  };
+  Terms terms_;
   consistency::ClockTable applied_;
   std::vector<Round> rounds_;           // by bucket, where micro-batches are shared
   std::vector<Store::Stamp> expected_;  // by bucket: what the store should say

@@ -1,5 +1,7 @@
 #include "server/shard/readers.h"
 
+#include <algorithm>
+
 namespace soapstone::server {
 
 using consistency::Ticket;
@@ -39,14 +41,18 @@ void Readers::OnAnswered(Nanos now, Message* reply) {
   body.parked_ns = now - reader.asked_at;
   body.queued_ns = reader.queued_ns;
   reader.waits = false;
-  reader.versions = versions_;
+  if (reader.reads.size() == reads_max_) reader.reads.pop_front();
+  reader.reads.push_back({reply->clock, versions_});
 }
 
-uint64_t Readers::StalenessOf(WorkerId worker, BucketId bucket) const {
+uint64_t Readers::StalenessOf(WorkerId worker, Clock clock, BucketId bucket) const {
   const uint64_t now = versions_[Index(bucket)];
-  if (Index(worker) >= readers_.size()) return now;
-  const std::vector<uint64_t>& read = readers_[Index(worker)].versions;
-  return now - (Index(bucket) < read.size() ? read[Index(bucket)] : 0);
+  if (Index(worker) >= readers_.size() || readers_[Index(worker)].reads.empty()) return now;
+  const std::deque<Read>& reads = readers_[Index(worker)].reads;
+  const auto of_clock = std::find_if(reads.begin(), reads.end(),
+                                     [&](const Read& read) { return read.clock == clock; });
+  const Read& read = of_clock != reads.end() ? *of_clock : reads.back();
+  return now - read.versions[Index(bucket)];
 }
 
 Ticket Readers::Forget(WorkerId worker) {

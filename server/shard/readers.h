@@ -6,13 +6,15 @@
 // Invariants
 //  1. Of each worker at most one pull is in hand and at most one final pull waits: the newest.
 //  2. A worker waits from its newest pull on; a subscriber from its newest clock on.
-//  3. StalenessOf a bucket is the number of OnUpdated for it since the worker's latest OnAnswered,
-//     of all where it was never answered, or is another process now.
+//  3. StalenessOf a bucket is the number of OnUpdated for it since the worker's OnAnswered of that
+//     clock, or its latest where that is not among the last own_lag + 1; of all where it was never
+//     answered, or is another process now.
 //  4. A subscriber is sent nothing for the last clock: there is no step to read for.
 //  5. WaitsSince a worker is empty exactly where nothing that it has asked for is owed to it.
 #pragma once
 
 #include <cstdint>
+#include <deque>
 #include <map>
 #include <optional>
 #include <utility>
@@ -28,6 +30,7 @@ struct ReadersOptions {
   uint32_t bucket_count = 0;
   Clock final_clock = 0;
   bool subscribed = false;
+  Clock own_lag = 0;  // clocks by which a worker reads ahead of what it has pushed, at most
 };
 
 class Readers {
@@ -35,6 +38,7 @@ class Readers {
   explicit Readers(const ReadersOptions& options)
       : final_clock_(options.final_clock),
         subscribed_(options.subscribed),
+        reads_max_(static_cast<size_t>(options.own_lag) + 1),
         versions_(options.bucket_count) {}
 
   // The message's worker pulls, or has completed a clock.
@@ -62,7 +66,7 @@ class Readers {
   void OnUpdated(BucketId bucket) { ++versions_[Index(bucket)]; }
   // The worker reads the buckets as they are. Tells the reply how long that took.
   void OnAnswered(Nanos now, wire::Message* reply);
-  uint64_t StalenessOf(WorkerId worker, BucketId bucket) const;
+  uint64_t StalenessOf(WorkerId worker, Clock clock, BucketId bucket) const;
   // The worker's pull is refused: it is told so, and waits no more.
   void OnRefused(WorkerId worker) { Of(worker).waits = false; }
   // Since when the worker waits for values; empty: it does not.
@@ -76,19 +80,24 @@ class Readers {
   void AddTo(Fingerprint* f) const;
 
  private:
+  struct Read {
+    Clock clock = 0;
+    std::vector<uint64_t> versions;  // by bucket
+  };
   struct Reader {
-    consistency::Ticket pull{};      // its latest, if any
-    Clock asked = -1;                // for which clock; subscribed: its own
-    Nanos asked_at = 0;              // when that came first: what is owed is asked for again
-    Nanos queued_ns = 0;             // and how long it had waited for us
-    bool waits = false;              // what it asked for is owed to it
-    std::vector<uint64_t> versions;  // by bucket, at its latest read
+    consistency::Ticket pull{};  // its latest, if any
+    Clock asked = -1;            // for which clock; subscribed: its own
+    Nanos asked_at = 0;          // when that came first: what is owed is asked for again
+    Nanos queued_ns = 0;         // and how long it had waited for us
+    bool waits = false;          // what it asked for is owed to it
+    std::deque<Read> reads;      // its latest, oldest first
   };
   Reader& Of(WorkerId worker);
   void OnAsked(Nanos now, const wire::Message& message);
 
   Clock final_clock_;
   bool subscribed_;
+  size_t reads_max_;
   std::vector<uint64_t> versions_;  // by bucket: updates
   std::vector<Reader> readers_;     // by worker index, up to the last that has asked
   std::map<WorkerId, wire::Message> final_pulls_;

@@ -154,18 +154,31 @@ TEST(ReadersTest, ASubscriberReadsAtEveryClockButTheLast) {
 TEST(ReadersTest, StalenessCountsTheUpdatesOfABucketSinceItsRead) {
   Readers readers = NewReaders();
   readers.OnUpdated(kBucket);
-  EXPECT_EQ(readers.StalenessOf(kReader, kBucket), 1u);  // it has read nothing
+  EXPECT_EQ(readers.StalenessOf(kReader, 0, kBucket), 1u);  // it has read nothing
   Message reply = ReplyTo(kReader);
   readers.OnAnswered(0, &reply);
-  EXPECT_EQ(readers.StalenessOf(kReader, kBucket), 0u);
+  EXPECT_EQ(readers.StalenessOf(kReader, 0, kBucket), 0u);
   readers.OnUpdated(kBucket);
   readers.OnUpdated(kBucket);
   readers.OnUpdated(BucketId{0});
-  EXPECT_EQ(readers.StalenessOf(kReader, kBucket), 2u);
-  EXPECT_EQ(readers.StalenessOf(kReader, BucketId{0}), 1u);
-  EXPECT_EQ(readers.StalenessOf(WorkerId{0}, kBucket), 3u);
+  EXPECT_EQ(readers.StalenessOf(kReader, 0, kBucket), 2u);
+  EXPECT_EQ(readers.StalenessOf(kReader, 0, BucketId{0}), 1u);
+  EXPECT_EQ(readers.StalenessOf(WorkerId{0}, 0, kBucket), 3u);
   readers.Forget(kReader);  // its successor has read nothing either
-  EXPECT_EQ(readers.StalenessOf(kReader, kBucket), 3u);
+  EXPECT_EQ(readers.StalenessOf(kReader, 0, kBucket), 3u);
+}
+
+TEST(ReadersTest, StalenessOfWhoReadsAheadCountsFromTheReadOfItsClock) {
+  Readers readers({.bucket_count = 2, .final_clock = 10, .own_lag = 1});
+  Message reply = ReplyTo(kReader);
+  for (Clock clock = 0; clock < 3; ++clock) {
+    reply.clock = clock;
+    readers.OnAnswered(0, &reply);
+    readers.OnUpdated(kBucket);
+  }
+  EXPECT_EQ(readers.StalenessOf(kReader, 2, kBucket), 1u);
+  EXPECT_EQ(readers.StalenessOf(kReader, 1, kBucket), 2u);
+  EXPECT_EQ(readers.StalenessOf(kReader, 0, kBucket), 1u);  // not kept: by the latest
 }
 
 }  // namespace

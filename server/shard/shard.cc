@@ -44,7 +44,8 @@ Shard::Shard(ShardOptions options, Store store)
               options_.micro_batch_count, {options_.id, options_.layout->shard_count()}),
       ledger_(options_.id, options_.policy.guarantee,
               options_.policy.fixed_tree &&
-                  !std::holds_alternative<consistency::BoundedTraits>(options_.policy.gate)),
+                  !std::holds_alternative<consistency::BoundedTraits>(options_.policy.gate),
+              options_.own_lag),
       members_(options_.id, options_.layout->shard_count(), options_.policy, options_.team,
                FrontOf(options_)),
       rounds_(options_.id, options_.layout->shard_count()),
@@ -52,7 +53,8 @@ Shard::Shard(ShardOptions options, Store store)
       held_(options_.held_bytes_max),
       readers_({.bucket_count = options_.layout->bucket_count(options_.id),
                 .final_clock = options_.final_clock,
-                .subscribed = options_.policy.subscribed()}) {
+                .subscribed = options_.policy.subscribed(),
+                .own_lag = options_.own_lag}) {
   if (members_.level() == Level::kBranch) {
     uplink_.emplace(options_.id, options_.layout->shard_count());
   }
@@ -62,15 +64,12 @@ void Shard::OnMessage(Nanos now, Message message, wire::Outbox* out) {
   now_ = now;
   switch (message.type) {
     case MessageType::kRoster:
-      OnRoster(message, out);
-      return;
+      return OnRoster(message, out);
     case MessageType::kSave:
-      OnSave(message, out);
-      return;
+      return OnSave(message, out);
     case MessageType::kHeld:
     case MessageType::kChosen:
-      OnShard(message, out);
-      return;
+      return OnShard(message, out);
     case MessageType::kPullReply:
       OnRoot(std::move(message), out);
       return;

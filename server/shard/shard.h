@@ -100,7 +100,7 @@ class Shard {
   void Reply(const wire::Message& pull, wire::Outbox* out);
   void Reject(const wire::Message& message, std::string why, wire::Outbox* out);
   uint64_t StalenessOf(const wire::Message& push) const {
-    return readers_.StalenessOf(push.worker, wire::As<wire::Push>(push).bucket);
+    return readers_.StalenessOf(push.worker, push.clock, wire::As<wire::Push>(push).bucket);
   }
 
   // Of pushes that wait for other seats of their team.

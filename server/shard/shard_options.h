@@ -28,6 +28,8 @@ struct ShardOptions {
   // shard's parameters, ascending. To the policy a team is one worker.
   std::optional<wire::TeamShape> team;
   std::vector<uint32_t> holders;
+  // Clocks by which some of these seats read ahead of what they have pushed (strategy/window.h).
+  Clock own_lag = 0;
   TeamFault team_fault = TeamFault::kNone;  // for tests
 };
 

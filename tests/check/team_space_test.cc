@@ -16,6 +16,7 @@
 #include "strategy/lowering.h"
 #include "strategy/order.h"
 #include "strategy/pieces.h"
+#include "strategy/window.h"
 
 namespace soapstone::check {
 namespace {
@@ -77,7 +78,7 @@ Strategy StrategyOf(const OpGraph& graph, TeamShapeKind kind) {
 }
 
 std::shared_ptr<const cluster::TrainingJob> JobOf(TeamShapeKind kind, const std::string& policy,
-                                                  Clock clocks) {
+                                                  Clock clocks, uint32_t window) {
   const models::Graph model = *models::BuildModel("softmax", {.image = {1, 2, 4}, .classes = 4});
   const models::Graph deep = *models::BuildModel("mlp:tiny", {.image = {1, 2, 4}, .classes = 4});
   const bool shallow = kind == TeamShapeKind::kForward || kind == TeamShapeKind::kShared;
@@ -94,8 +95,11 @@ std::shared_ptr<const cluster::TrainingJob> JobOf(TeamShapeKind kind, const std:
   team->plan.pieces = *planner::PiecesOf(plan, strategy);
   team->plan.holders = planner::HoldersOf(team->plan.pieces, plan, strategy);
   team->plan.params = planner::SpecsOf(team->plan.pieces, graph.params());
+  const planner::Order order = planner::CanonicalOrder(plan, strategy, kSeats);
+  team->plan.leads =
+      planner::LeadsOf(planner::Lower(plan, strategy, order)->messages, kSeats, window);
   team->plan.steps[kBatch] =
-      *planner::Lower(plan, strategy, planner::CanonicalOrder(plan, strategy, kSeats));
+      *planner::Lower(plan, strategy, planner::ForwardFirst(order, team->plan.leads));
   auto job = std::make_shared<cluster::TrainingJob>();
   job->specs.policy = *consistency::ParsePolicy(policy);
   job->layout = std::make_shared<const wire::Layout>(*wire::Layout::BuildOfPieces(
@@ -117,10 +121,11 @@ struct TeamSpace {
   std::string policy = "bsp";
   Clock clocks = 2;
   uint32_t duplicates = 0;
+  uint32_t window = 1;  // iterations under way
 };
 
 sim::ExploreReport ExploreTeam(const TeamSpace& space, TeamMutant mutant = TeamMutant::kNone) {
-  const TeamWorld start({.job = JobOf(space.kind, space.policy, space.clocks),
+  const TeamWorld start({.job = JobOf(space.kind, space.policy, space.clocks, space.window),
                          .duplicates = space.duplicates,
                          .mutant = mutant});
   return sim::Explore(start, {.states_max = 3'000'000});
@@ -134,7 +139,11 @@ std::vector<TeamSpace> Spaces() {
           {"shared", TeamShapeKind::kShared, "bsp", 3},
           {"shared under ssp, a message twice", TeamShapeKind::kShared, "ssp:s=1", 3, 1},
           {"forward", TeamShapeKind::kForward, "bsp", 3},
-          {"forward, a message twice", TeamShapeKind::kForward, "async", 3, 1}};
+          {"forward, a message twice", TeamShapeKind::kForward, "async", 3, 1},
+          {"window of two", TeamShapeKind::kPipeline, "ssp:s=1", 3, 0, 2},
+          {"window of two, a message twice", TeamShapeKind::kPipeline, "ssp:s=1", 2, 1, 2},
+          {"window of two, forward", TeamShapeKind::kForward, "ssp:s=1", 3, 0, 2},
+          {"window of two, nobody ahead", TeamShapeKind::kShared, "ssp:s=1", 3, 0, 2}};
 }
 
 TEST(TeamSpaceTest, EveryInterleavingHolds) {
@@ -160,7 +169,9 @@ TEST(TeamSpaceTest, EachMutantDiesWhereTheShippedOneHolds) {
                "pipeline, a message twice", "B2"},
               {TeamMutant::kFirstPush, "the first push is the team's", "shared", "E1"},
               {TeamMutant::kFirstPull, "the first pull is the team's", "shared", "S5"},
-              {TeamMutant::kUpdatesLost, "a shard loses updates", "shared", "T1"}};
+              {TeamMutant::kNoStash, "backward with newer parameters", "window of two", "B1"},
+              {TeamMutant::kTooFar, "runs ahead beyond the bound", "window of two", "S5"},
+              {TeamMutant::kUpdatesLost, "a shard loses updates", "shared", "G1"}};
   for (const auto& row : rows) {
     for (const TeamSpace& space : Spaces()) {
       if (space.name != row.space) continue;

@@ -43,9 +43,9 @@ class StrategyTestCase(ClusterTestCase):
         self.assertEqual(planning.wait(120), 0, planning.output())
         return path
 
-    def place(self, seats, micro_batches, seat_of, sync="servers"):
+    def place(self, seats, micro_batches, seat_of, sync="servers", search="model"):
         """The path of a strategy of whole operators: the i-th of n, all its micro-batches, on seat_of(i, n)."""
-        with open(self.plan("model", seats, micro_batches, sync=sync)) as file:
+        with open(self.plan(search, seats, micro_batches, sync=sync)) as file:
             text = file.read()
         names = re.findall(r'^ops \{\n  name: "([^"]+)"', text, re.MULTILINE)
         order = list(dict.fromkeys(name.split("#")[0] for name in names))
@@ -392,6 +392,87 @@ class RefusedTest(StrategyTestCase):
             with open(path, "w") as file:
                 file.write(wrong)
             self.assertIn(path, self.refuse(f"--strategy={path}", "--workers=2"))
+
+
+class WindowTestCase(StrategyTestCase):
+    """Pipelines with several steps under way: the first stages run forward ahead, with parameters that they keep."""
+
+    def pipeline(self, seats, staleness, micro_batches=1, sync="servers", policy="ssp:s=%d"):
+        """A strategy of so many stages; the job's policy allows its staleness, or is left out."""
+        path = self.place(seats, micro_batches, lambda i, n: i * seats // n, sync=sync, search="data")
+        with open(path, "a") as file:
+            file.write(f"staleness: {staleness}\n")
+        with open(self.config) as file:
+            text = file.read()
+        line = f'policy: "{policy % staleness}"' if policy else ""
+        with open(self.config, "w") as file:
+            file.write(re.sub(r'policy: ".*"', line, text) + ("strict: true\n" if "strict" not in text else ""))
+        return path
+
+
+class BitsOfWindowTest(WindowTestCase):
+    """What each stage reads is a function of the strategy, not of who was faster."""
+
+    def test_three_stages_over_transports(self):
+        self.write_job(epochs=2)
+        strategy = self.pipeline(3, 2)
+        hashes = {self.split(strategy, 3, f"--transport={transport}") for transport in ("auto", "sockets", "zeromq")}
+        self.assertEqual(len(hashes), 1)
+
+    def test_owners_have_the_bits_of_servers(self):
+        self.write_job(micro_batches=2)
+        hashes = {self.split(self.pipeline(2, 1, micro_batches=2, sync=sync), 2) for sync in ("servers", "owner")}
+        self.assertEqual(len(hashes), 1)
+
+    def test_a_greater_bound_changes_no_bit_of_one_team(self):
+        self.write_job()
+        strategy = self.pipeline(2, 1)
+        hashes = {self.split(strategy, 2, f"--policy={policy}") for policy in ("ssp:s=1", "ssp:s=8", "async")}
+        self.assertEqual(len(hashes), 1)
+        self.assertNotIn(self.split(self.place(2, 1, lambda i, n: i * 2 // n), 2), hashes)
+
+
+class LearnsWithWindowTest(WindowTestCase):
+
+    def test_four_stages_learn_by_the_policy_that_the_strategy_implies(self):
+        self.write_job(epochs=12)
+        strategy = self.pipeline(4, 3, policy=None)
+        running = self.train(f"--strategy={strategy}", "--workers=4", "--optimizer=sgd:lr=0.03")
+        self.assertEqual(running.wait(170), 0, running.output())
+        self.assertIn("ssp:s=3", running.output())
+        self.assertGreater(self.accuracy(running.output()), 0.95)
+
+
+class LostSeatOfWindowTest(WindowTestCase):
+
+    def test_a_stage_that_is_killed_ends_the_job(self):
+        self.write_job(epochs=1000)
+        running = self.train(f"--strategy={self.pipeline(3, 2)}", "--workers=3")
+        running.wait_for(r"clock|epoch")
+        children = descendants(running.pid)
+        os.kill(children["worker-1"], signal.SIGKILL)
+        self.assertEqual(running.wait(60), 138, running.output())
+        self.assert_nothing_left(children)
+
+    def test_a_stage_that_is_asked_to_stop(self):
+        self.write_job(epochs=1000)
+        running = self.train(f"--strategy={self.pipeline(3, 2)}", "--workers=3")
+        running.wait_for(r"clock|epoch")
+        children = descendants(running.pid)
+        os.kill(children["worker-0"], signal.SIGTERM)
+        self.assertEqual(running.wait(60), 143, running.output())
+        self.assert_nothing_left(children)
+
+
+class RefusedWindowTest(WindowTestCase):
+
+    def test_policies_that_allow_less(self):
+        self.write_job()
+        strategy = self.pipeline(3, 2)
+        for policy in ("bsp", "ssp:s=1", "dssp:lower=1,upper=4", "psp:sample=1,s=2"):
+            running = self.train(f"--strategy={strategy}", "--workers=3", f"--policy={policy}")
+            self.assertEqual(running.wait(60), 78, running.output())
+            self.assertIn("take --policy=ssp:s=2 or more", running.output())
 
 
 if __name__ == "__main__":

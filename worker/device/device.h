@@ -54,6 +54,12 @@ struct DeviceCommand {
   bool tree_sum = false;           // parts are summed along the fixed tree
 };
 
+// Of a model: a step's forward pass, or halves of a section.
+inline bool RunsOperators(const DeviceCommand& command) {
+  return std::holds_alternative<RunForward>(command.what) ||
+         std::holds_alternative<RunSection>(command.what);
+}
+
 struct DeviceEvent {
   uint64_t run = 0;
   uint32_t instruction = 0;

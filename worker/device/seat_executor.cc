@@ -49,6 +49,12 @@ std::vector<uint32_t> PiecesIn(const models::ParamBlock& block, const wire::Layo
   return pieces;
 }
 
+bool IsBackward(const SectionStep& step, const models::Section& section) {
+  if (step.kind == SectionStep::Kind::kTake) return section.incoming[step.index].backward;
+  if (step.kind == SectionStep::Kind::kGive) return section.outgoing[step.index].backward;
+  return step.kind == SectionStep::Kind::kBackward;
+}
+
 uint64_t BytesOf(const std::vector<int64_t>& size) {
   return static_cast<uint64_t>(compute::TensorSpec{.shape = size}.bytes());
 }
@@ -66,6 +72,8 @@ SeatOutline OutlineOf(const models::Section& section, const wire::Layout& layout
   std::map<uint32_t, size_t> last;  // by piece: the step behind which its gradient is all there
   for (const SectionStep& step : section.steps) {
     SeatOutline::Step to = {.index = step.index};
+    if (!IsBackward(step, section))
+      outline.backward_from = static_cast<uint32_t>(outline.steps.size()) + 1;
     if (step.kind == SectionStep::Kind::kTake) to.kind = SeatOutline::Step::Kind::kTake;
     if (step.kind == SectionStep::Kind::kGive) to.kind = SeatOutline::Step::Kind::kGive;
     if (step.kind == SectionStep::Kind::kBackward) {
@@ -85,21 +93,27 @@ SeatExecutor::SeatExecutor(SeatExecutorOptions options)
     : options_(std::move(options)),
       batches_(&options_.data->train, options_.seed, options_.batch),
       kernels_(std::make_shared<models::KernelCache>()),
-      memory_(std::make_shared<models::SectionMemory>()),
-      sums_(options_.layout->params().size()) {}
+      lanes_(static_cast<size_t>(options_.lead) + 1),
+      sums_(options_.layout->params().size()) {
+  for (Lane& lane : lanes_) lane.memory = std::make_shared<models::SectionMemory>();
+}
 
 absl::StatusOr<std::unique_ptr<SeatExecutor>> SeatExecutor::Create(SeatExecutorOptions options) {
   std::unique_ptr<SeatExecutor> executor(new SeatExecutor(std::move(options)));
-  for (const auto& [samples, section] : executor->options_.sections) {
-    SOAP_ASSIGN_OR_RETURN(executor->bound_[samples], executor->Bind(*section, /*training=*/true));
+  for (Lane& lane : executor->lanes_) {
+    for (const auto& [samples, section] : executor->options_.sections) {
+      SOAP_ASSIGN_OR_RETURN(lane.bound[samples],
+                            executor->Bind(*section, /*training=*/true, lane.memory));
+    }
   }
   return executor;
 }
 
 uint64_t SeatExecutor::memory_bytes() const {
   uint64_t parameters = 0, step = 0;
-  for (const auto& [samples, bound] : bound_) {
-    uint64_t early = 0;  // of this clock and the next
+  const uint64_t lanes = lanes_.size();
+  for (const auto& [samples, bound] : lanes_.front().bound) {
+    uint64_t early = 0;  // of the clocks under way and the next
     for (const models::IncomingBlock& block : bound.runner->section().incoming) {
       early += 2 * BytesOf(block.size);
     }
@@ -110,7 +124,7 @@ uint64_t SeatExecutor::memory_bytes() const {
   }
   const uint64_t held = options_.layout->elements() * sizeof(float);
   const auto levels = static_cast<uint64_t>(std::bit_width(options_.micro_batches));
-  return step + parameters + held * (1 + levels);
+  return lanes * (step + parameters) + held * (1 + levels);
 }
 
 std::vector<SeatExecutor::Use> SeatExecutor::UsesOf(const models::ParamBlock& block) const {
@@ -124,15 +138,16 @@ std::vector<SeatExecutor::Use> SeatExecutor::UsesOf(const models::ParamBlock& bl
   return uses;
 }
 
-absl::StatusOr<SeatExecutor::Bound> SeatExecutor::Bind(const models::Section& section,
-                                                       bool training) {
+absl::StatusOr<SeatExecutor::Bound> SeatExecutor::Bind(
+    const models::Section& section, bool training,
+    const std::shared_ptr<models::SectionMemory>& memory) {
   Bound bound;
   SOAP_ASSIGN_OR_RETURN(bound.runner,
                         models::SectionRunner::Create(section, {.backend = options_.backend,
                                                                 .kernels = kernels_,
                                                                 .seed = options_.seed,
                                                                 .training = training,
-                                                                .memory = memory_}));
+                                                                .memory = memory}));
   for (const models::ParamBlock& block : section.param_blocks) {
     bound.uses.push_back(UsesOf(block));
   }
@@ -167,9 +182,15 @@ void SeatExecutor::CarryOut(const DeviceCommand& command, const LoadCommand& loa
   if (command.clock < options_.total_clocks) LoadInto(&BoundAt(command.clock));
 }
 
+SeatExecutor::Lane& SeatExecutor::LaneOf(Clock clock) {
+  if (clock >= options_.total_clocks) return lanes_.front();
+  return lanes_[static_cast<size_t>(clock) % lanes_.size()];
+}
+
 SeatExecutor::Bound& SeatExecutor::BoundAt(Clock clock) {
-  const auto at = bound_.find(batches_.BatchSamples(clock));
-  CHECK(at != bound_.end()) << "a batch of a size that the strategy was not lowered for";
+  std::map<uint64_t, Bound>& bound = LaneOf(clock).bound;
+  const auto at = bound.find(batches_.BatchSamples(clock));
+  CHECK(at != bound.end()) << "a batch of a size that the strategy was not lowered for";
   return at->second;
 }
 
@@ -208,53 +229,56 @@ bool SeatExecutor::ReadsData(const models::Section& section) const {
 
 void SeatExecutor::CarryOut(const DeviceCommand& command, const BeginBatch& begin, DeviceEvent*) {
   int64_t counted = INT64_MAX;
+  Lane& lane = LaneOf(command.clock);
   if (begin.held_out) {
     if (!evaluates_.has_value()) {
-      bound_.clear();
-      *memory_ = {};  // so much is not needed any more
-      absl::StatusOr<Bound> bound = Bind(*options_.evaluation, /*training=*/false);
+      for (Lane& of : lanes_) {  // so much is not needed any more
+        of.bound.clear();
+        *of.memory = {};
+      }
+      absl::StatusOr<Bound> bound = Bind(*options_.evaluation, /*training=*/false, lane.memory);
       LOG_IF(FATAL, !bound.ok()) << "the held-out samples: " << bound.status();
       evaluates_ = *std::move(bound);
       LoadInto(&*evaluates_);
     }
-    running_ = &*evaluates_;
+    lane.running = &*evaluates_;
     const auto batch = static_cast<uint64_t>(command.clock - options_.total_clocks);
-    FillHeldOut(batch);
+    FillHeldOut(batch, &lane);
     counted = static_cast<int64_t>(options_.data->test.size() - batch * options_.evaluation_batch);
   } else {
-    running_ = &BoundAt(command.clock);
-    for (Sum& sum : sums_) sum = {};
+    lane.running = &BoundAt(command.clock);
     const uint64_t samples = batches_.BatchSamples(command.clock);
-    if (ReadsData(running_->runner->section())) {
-      batches_.Fill({.clock = command.clock, .begin = 0, .end = samples}, &feed_);
+    if (ReadsData(lane.running->runner->section())) {
+      batches_.Fill({.clock = command.clock, .begin = 0, .end = samples}, &lane.feed);
     }
   }
   models::SectionBatch batch = {.step = static_cast<uint64_t>(command.clock), .counted = counted};
-  fields_ = models::FieldsOf(feed_);
-  batch.fields = fields_;
+  lane.fields = models::FieldsOf(lane.feed);
+  batch.fields = lane.fields;
   const std::vector<models::FieldSpec> specs = options_.data->train.fields();
-  for (size_t f = 0; f < fields_.size(); ++f) {
-    batch.shapes.push_back({feed_.samples});
+  for (size_t f = 0; f < lane.fields.size(); ++f) {
+    batch.shapes.push_back({lane.feed.samples});
     batch.shapes.back().insert(batch.shapes.back().end(), specs[f].shape.begin(),
                                specs[f].shape.end());
   }
-  const absl::Status begun = running_->runner->Begin(batch);
-  LOG_IF(FATAL, !begun.ok()) << "a step of " << feed_.samples << " samples: " << begun;
+  const absl::Status begun = lane.running->runner->Begin(batch);
+  LOG_IF(FATAL, !begun.ok()) << "a step of " << lane.feed.samples << " samples: " << begun;
 }
 
 // The last batch is filled up with its first sample, which does not count.
-void SeatExecutor::FillHeldOut(uint64_t batch) {
-  if (!ReadsData(running_->runner->section())) return;
+void SeatExecutor::FillHeldOut(uint64_t batch, Lane* lane) {
+  if (!ReadsData(lane->running->runner->section())) return;
   const uint64_t first = batch * options_.evaluation_batch;
   std::vector<uint64_t> indexes(options_.evaluation_batch, first);
   for (uint64_t i = 0; i < indexes.size(); ++i) {
     if (first + i < options_.data->test.size()) indexes[i] = first + i;
   }
-  options_.data->test.Gather(indexes, &feed_);
+  options_.data->test.Gather(indexes, &lane->feed);
 }
 
 void SeatExecutor::CarryOut(const DeviceCommand& command, const RunSection& run, DeviceEvent*) {
-  models::SectionRunner& runner = *running_->runner;
+  Bound* const running = LaneOf(command.clock).running;
+  models::SectionRunner& runner = *running->runner;
   const double loss = runner.loss_sum(), correct = runner.correct();
   const int64_t samples = runner.samples();
   for (uint32_t s = run.first; s < run.last; ++s) {
@@ -262,7 +286,7 @@ void SeatExecutor::CarryOut(const DeviceCommand& command, const RunSection& run,
     if (step.kind == SectionStep::Kind::kForward) {
       runner.Forward(step.index);
     } else {
-      RunBackward(step.index, command.clock);
+      RunBackward(step.index, command.clock, running);
     }
   }
   if (command.clock >= options_.total_clocks) {
@@ -276,14 +300,17 @@ void SeatExecutor::CarryOut(const DeviceCommand& command, const RunSection& run,
 }
 
 // A gradient that is a piece's whole, and its micro-batch's first, is written where it is summed.
-void SeatExecutor::RunBackward(uint32_t p, Clock clock) {
-  models::SectionRunner& runner = *running_->runner;
+void SeatExecutor::RunBackward(uint32_t p, Clock clock, Bound* running) {
+  models::SectionRunner& runner = *running->runner;
+  if (std::exchange(summed_, clock) != clock) {
+    for (Sum& sum : sums_) sum = {};
+  }
   const models::SectionPart& part = runner.section().parts[p];
   std::vector<absl::Span<float>> gradients;
   std::vector<bool> in_place;
   if (scratch_.size() < part.params.size()) scratch_.resize(part.params.size());
   for (size_t i = 0; i < part.params.size(); ++i) {
-    const std::vector<Use>& uses = running_->uses[part.params[i]];
+    const std::vector<Use>& uses = running->uses[part.params[i]];
     const size_t elements = runner.param(part.params[i]).size();
     in_place.push_back(uses.size() == 1 && uses[0].whole);
     if (in_place.back()) {
@@ -300,11 +327,13 @@ void SeatExecutor::RunBackward(uint32_t p, Clock clock) {
   }
   runner.Backward(p, gradients);
   for (size_t i = 0; i < part.params.size(); ++i) {
-    for (const Use& use : running_->uses[part.params[i]]) {
+    for (const Use& use : running->uses[part.params[i]]) {
       if (!in_place[i]) AddPart(use, gradients[i], part.micro_batch);
       Sum::Leaf& leaf = sums_[use.piece].leaves[part.micro_batch];
       ++leaf.parts;
-      if (leaf.parts == running_->parts[use.piece][part.micro_batch]) Complete(use.piece, clock);
+      if (leaf.parts == running->parts[use.piece][part.micro_batch]) {
+        Complete(use.piece, clock, *running);
+      }
     }
   }
 }
@@ -330,9 +359,9 @@ void SeatExecutor::AddPart(const Use& use, absl::Span<const float> gradient, uin
 
 // Micro-batches that are all there join the tree, in their order. Of one that this seat has no part
 // of there is nothing to add.
-void SeatExecutor::Complete(uint32_t piece, Clock clock) {
+void SeatExecutor::Complete(uint32_t piece, Clock clock, const Bound& running) {
   Sum& sum = sums_[piece];
-  const std::vector<uint32_t>& parts = running_->parts[piece];
+  const std::vector<uint32_t>& parts = running.parts[piece];
   const MicroBatchRange all = {0, options_.micro_batches};
   while (sum.next < options_.micro_batches) {
     const auto leaf = sum.leaves.find(sum.next);
@@ -365,12 +394,13 @@ void SeatExecutor::Complete(uint32_t piece, Clock clock) {
   }
 }
 
-void SeatExecutor::CarryOut(const DeviceCommand&, const TakeCommand& take, DeviceEvent*) {
-  running_->runner->Take(take.index, take.block);
+void SeatExecutor::CarryOut(const DeviceCommand& command, const TakeCommand& take, DeviceEvent*) {
+  LaneOf(command.clock).running->runner->Take(take.index, take.block);
 }
 
-void SeatExecutor::CarryOut(const DeviceCommand&, const GiveBlock& give, DeviceEvent* event) {
-  event->frames.push_back(running_->runner->Give(give.index));
+void SeatExecutor::CarryOut(const DeviceCommand& command, const GiveBlock& give,
+                            DeviceEvent* event) {
+  event->frames.push_back(LaneOf(command.clock).running->runner->Give(give.index));
 }
 
 void SeatExecutor::CarryOut(const DeviceCommand& command, const CollectBucket& collect,

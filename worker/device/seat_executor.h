@@ -7,6 +7,8 @@
 //  1. Of a piece the gradients of one micro-batch's parts are added in the order in which they run,
 //     and those of micro-batches along the fixed tree: the bits do not depend on when blocks come.
 //  2. What is handed over is never written again.
+//  3. A clock's backward halves see what its forward halves saw: the parameters loaded for it, its
+//     samples, and what they kept, whatever else is run in between.
 #pragma once
 
 #include <cstdint>
@@ -43,6 +45,7 @@ struct SeatExecutorOptions {
   uint32_t micro_batches = 1;
   std::shared_ptr<compute::Backend> backend;  // not null
   Clock total_clocks = 0;
+  Clock lead = 0;  // so many clocks it is given forward halves before the backward ones
   std::function<Nanos()> now;
   std::function<bool(Clock)> spoils;  // as ExecutorOptions::spoils
 };
@@ -91,8 +94,20 @@ class SeatExecutor {
     std::vector<BufferPool::Block> stack;  // of the tree; without data: nothing was to be added
   };
 
+  // Clocks that are under way at once take turns in lead + 1 of these.
+  struct Lane {
+    std::shared_ptr<models::SectionMemory> memory;
+    std::map<uint64_t, Bound> bound;  // by samples of the batch
+    Bound* running = nullptr;
+    models::MiniBatch feed;
+    std::vector<const void*> fields;  // of it, as the section in hand has them
+  };
+
   explicit SeatExecutor(SeatExecutorOptions options);
-  absl::StatusOr<Bound> Bind(const models::Section& section, bool training);
+  absl::StatusOr<Bound> Bind(const models::Section& section, bool training,
+                             const std::shared_ptr<models::SectionMemory>& memory);
+  // Of a clock; evaluation has the first.
+  Lane& LaneOf(Clock clock);
   std::vector<Use> UsesOf(const models::ParamBlock& block) const;
 
   void CarryOut(const DeviceCommand& command, const LoadCommand& load, DeviceEvent* event);
@@ -109,24 +124,21 @@ class SeatExecutor {
 
   Bound& BoundAt(Clock clock);
   void LoadInto(Bound* bound);
-  void FillHeldOut(uint64_t batch);
-  void RunBackward(uint32_t part, Clock clock);
+  void FillHeldOut(uint64_t batch, Lane* lane);
+  void RunBackward(uint32_t part, Clock clock, Bound* running);
   void AddPart(const Use& use, absl::Span<const float> gradient, uint32_t micro_batch);
-  void Complete(uint32_t piece, Clock clock);
+  void Complete(uint32_t piece, Clock clock, const Bound& running);
   bool ReadsData(const models::Section& section) const;
 
   SeatExecutorOptions options_;
   models::Batches batches_;
   std::shared_ptr<models::KernelCache> kernels_;
-  std::shared_ptr<models::SectionMemory> memory_;  // of whatever runs
-  std::map<uint64_t, Bound> bound_;                // by samples of the batch
-  std::optional<Bound> evaluates_;                 // from the first batch of held-out samples on
-  std::vector<Buffers> values_;                    // the last that were loaded, by shard
-  Bound* running_ = nullptr;
-  models::MiniBatch feed_;
-  std::vector<const void*> fields_;  // of it, as the section in hand has them
+  std::vector<Lane> lanes_;
+  std::optional<Bound> evaluates_;  // from the first batch of held-out samples on
+  std::vector<Buffers> values_;     // the last that were loaded, by shard
   BufferPool pool_;
-  std::vector<Sum> sums_;  // by parameter of the layout
+  std::vector<Sum> sums_;    // by parameter of the layout
+  Clock summed_ = kNoClock;  // whose gradients they are of
   std::vector<std::vector<float>> scratch_;
   Clock spoiled_ = kNoClock;
   // Since the last event.

@@ -67,6 +67,8 @@ class Builder {
   }
 
   void Device(DeviceInstruction what, std::vector<uint32_t> deps = {}) {
+    deps.insert(deps.end(), granted_.begin(), granted_.end());
+    granted_.clear();
     if (last_device_ >= 0) deps.push_back(static_cast<uint32_t>(last_device_));
     last_device_ = static_cast<int64_t>(Append(what, std::move(deps)));
   }
@@ -113,20 +115,41 @@ class Builder {
 
   // The steps of a seat; with `node` buckets leave as they get ready.
   void RunSeat(const SeatOutline& outline, bool held_out, std::optional<MicroBatchRange> node) {
-    std::vector<uint32_t> granted;
-    for (const SeatOutline::Block& grant : outline.grants) {
-      Append(SendBlock{.number = grant.number, .seat = grant.seat}, {});
-    }
-    for (const SeatOutline::Block& awaited : outline.awaited) {
-      granted.push_back(Append(ReceiveBlock{.number = awaited.number}, {}));
-    }
-    Device(BeginBatch{.held_out = held_out}, std::move(granted));
+    AwaitGrants(outline);
+    Device(BeginBatch{.held_out = held_out});
     if (node.has_value()) StartBuckets();
     for (uint32_t s = 0; s < outline.steps.size(); ++s) RunSeatStep(outline, s, node);
     CHECK(!node.has_value() || waiting_.empty()) << "a gradient that no part of the seat makes";
   }
 
-  Program Take() {
+  // What follows is of a clock so much later.
+  void SetAhead(Clock ahead) { ahead_ = ahead; }
+
+  // Word to other seats that this clock is begun, and theirs, which the device waits for next.
+  void AwaitGrants(const SeatOutline& outline) {
+    for (const SeatOutline::Block& grant : outline.grants) {
+      Append(SendBlock{.number = grant.number, .seat = grant.seat}, {});
+    }
+    for (const SeatOutline::Block& awaited : outline.awaited) {
+      granted_.push_back(Append(ReceiveBlock{.number = awaited.number}, {}));
+    }
+  }
+
+  // The forward halves of a seat that runs ahead, and its backward halves.
+  void RunSeatForward(const SeatOutline& outline) {
+    Device(BeginBatch{});
+    for (uint32_t s = 0; s < outline.backward_from; ++s) RunSeatStep(outline, s, std::nullopt);
+  }
+  void RunSeatBackward(const SeatOutline& outline, MicroBatchRange node) {
+    StartBuckets();
+    for (uint32_t s = outline.backward_from; s < outline.steps.size(); ++s) {
+      RunSeatStep(outline, s, node);
+    }
+    CHECK(waiting_.empty()) << "a gradient that no part of the seat makes";
+  }
+
+  Program Take(Clock lead = 0) {
+    program_.lead = lead;
     LinkProgram(&program_);
     return std::move(program_);
   }
@@ -140,7 +163,7 @@ class Builder {
 
   uint32_t Append(std::variant<DeviceInstruction, NetworkInstruction> what,
                   std::vector<uint32_t> deps) {
-    program_.instructions.push_back({.what = what, .deps = std::move(deps)});
+    program_.instructions.push_back({.what = what, .deps = std::move(deps), .ahead = ahead_});
     return static_cast<uint32_t>(program_.instructions.size() - 1);
   }
 
@@ -191,7 +214,8 @@ class Builder {
       case SeatOutline::Step::Kind::kRun: {
         auto* const before = std::get_if<DeviceInstruction>(&program_.instructions.back().what);
         auto* const run = before != nullptr ? std::get_if<RunSection>(before) : nullptr;
-        if (run != nullptr && run->last == s) {
+        const bool goes_on = run != nullptr && run->last == s;
+        if (goes_on && program_.instructions.back().ahead == ahead_) {
           run->last = s + 1;
         } else {
           Device(RunSection{.first = s, .last = s + 1});
@@ -241,7 +265,9 @@ class Builder {
   const ProgramInputs& inputs_;
   Program program_;
   int64_t last_device_ = -1;
-  int64_t keys_ = -1;                          // the last FindKeys
+  int64_t keys_ = -1;  // the last FindKeys
+  Clock ahead_ = 0;
+  std::vector<uint32_t> granted_;              // that the next instruction of the device waits for
   std::vector<std::vector<uint32_t>> pulls_;   // by shard
   std::vector<std::vector<uint32_t>> pushes_;  // by shard
   std::vector<uint32_t> to_load_;  // by transfer stages: shards not loaded yet, in that order
@@ -386,6 +412,32 @@ Program BuildSeatStep(const ProgramInputs& inputs, const SeatOutline& outline,
   builder.PullAllThen(LoadValues{});
   builder.RunSeat(outline, /*held_out=*/false, node);
   builder.ClockAll();
+  return builder.Take();
+}
+
+Program BuildSeatStepAhead(const ProgramInputs& inputs, const SeatOutline& outline,
+                           const SeatOutline* ahead, Clock lead, MicroBatchRange node) {
+  Builder builder(inputs, Program::Kind::kStep);
+  if (ahead != nullptr) {
+    builder.SetAhead(lead);
+    builder.PullAllThen(LoadValues{});
+  }
+  builder.SetAhead(0);
+  builder.AwaitGrants(outline);
+  if (ahead != nullptr) {
+    builder.SetAhead(lead);
+    builder.RunSeatForward(*ahead);
+  }
+  builder.SetAhead(0);
+  builder.RunSeatBackward(outline, node);
+  builder.ClockAll();
+  return builder.Take(lead);
+}
+
+Program BuildSeatFill(const ProgramInputs& inputs, const SeatOutline& outline) {
+  Builder builder(inputs, Program::Kind::kFill);
+  builder.PullAllThen(LoadValues{});
+  builder.RunSeatForward(outline);
   return builder.Take();
 }
 

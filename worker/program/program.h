@@ -148,6 +148,7 @@ using NetworkInstruction =
 struct Instruction {
   std::variant<DeviceInstruction, NetworkInstruction> what;
   std::vector<uint32_t> deps;  // earlier instructions, ascending
+  Clock ahead = 0;             // it is of so many clocks after the run's (strategy/window.h)
   friend bool operator==(const Instruction&, const Instruction&) = default;
 };
 
@@ -189,6 +190,7 @@ struct Program {
     kFlush,
     kFinalEvaluate,
     kEvaluateBatch,
+    kFill,
   };
   Kind kind{};
   std::vector<Instruction> instructions;
@@ -208,6 +210,7 @@ struct Program {
   std::vector<uint32_t> pulls;            // the SendPull, by shard; empty: there is none
   std::map<uint32_t, uint32_t> receives;  // the ReceiveBlock, by number
   uint32_t loads = 0;                     // LoadValues, MoveElastically
+  Clock lead = 0;                         // its pulls are so many clocks ahead
 };
 
 // Fills in the links. The builders below have done so.
@@ -256,6 +259,13 @@ Program BuildFinalEvaluate(const ProgramInputs& inputs);
 // then clock, per shard. `node`: all micro-batches of the team's batch.
 Program BuildSeatStep(const ProgramInputs& inputs, const SeatOutline& outline,
                       MicroBatchRange node);
+// The same of a seat that runs ahead by `lead` > 0 clocks: pull, load and the forward halves are of
+// the clock that is so much later, whose outline is `ahead`; null: the run ends before it.
+Program BuildSeatStepAhead(const ProgramInputs& inputs, const SeatOutline& outline,
+                           const SeatOutline* ahead, Clock lead, MicroBatchRange node);
+// What comes before its first step, for each clock that it runs ahead: pull all, load, and the
+// forward halves.
+Program BuildSeatFill(const ProgramInputs& inputs, const SeatOutline& outline);
 // Pull all (final) and load; then, for each batch of held-out samples, its forward halves, and
 // after those of the last what came of all.
 Program BuildSeatFinalLoad(const ProgramInputs& inputs);

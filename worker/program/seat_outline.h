@@ -27,6 +27,9 @@ struct SeatOutline {
     friend bool operator==(const Block&, const Block&) = default;
   };
   std::vector<Step> steps;  // as the section's
+  // Of a seat that runs ahead: steps from here on are of backward halves, the others of forward
+  // ones.
+  uint32_t backward_from = 0;
   std::vector<Block> incoming, outgoing;
   // Word to seats that send to this one and hear nothing from it in between: they may begin the
   // clock that this one begins. And word that this one waits for. Their numbers are behind those of
