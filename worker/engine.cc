@@ -142,7 +142,7 @@ void Engine::TakeReply(Nanos now, ShardId shard, const Message& reply, EngineOut
 // Blocks come when their senders have them: before this worker has begun their clock, too.
 void Engine::OnBlock(Nanos now, const Message& message, EngineOutput out) {
   const Clock clock = main_.has_value() ? main_->clock() : schedule_.next_clock();
-  if (!blocks_.Keep(message, clock)) {
+  if (!blocks_.Keep(message, clock, phase_ != Phase::kWaiting)) {
     ++progress_.rejects;
     return;
   }

@@ -71,7 +71,7 @@ std::shared_ptr<const Program> StepSchedule::NextStep(const wire::Roster& roster
   const Clock shares_from = shares != nullptr ? shares->from : kNoClock;
   // A newcomer of this epoch changes who owns what at its start clock.
   const bool starts_later = latest_start_ > 0 && shard_clock() <= latest_start_;
-  const uint64_t samples = options_->seat != nullptr ? options_->BatchSamples(clock_) : 0;
+  const uint64_t samples = options_->seat != nullptr ? options_->TeamSamples(clock_) : 0;
   if (step_ == nullptr || step_epoch_ != epoch || starts_later ||
       step_shares_from_ != shares_from || step_samples_ != samples) {
     step_samples_ = samples;
@@ -89,7 +89,7 @@ Program StepSchedule::BuildStepUnder(const wire::Roster& roster) const {
   if (options_->seat != nullptr) {
     const SeatOutline* outline = options_->SeatOutlineAt(clock_);
     CHECK(outline != nullptr) << "a batch of a size that the strategy was not lowered for";
-    return BuildSeatStep(inputs, *outline, {0, micro_batch_count});
+    return BuildSeatStep(inputs, *outline, options_->TeamMicroBatches());
   }
   wire::OwnedMicroBatches owned =
       MicroBatchesOwned(roster, options_->id, shard_clock(), micro_batch_count);

@@ -18,9 +18,16 @@ const SeatOutline::Block* FindBlock(const std::vector<SeatOutline::Block>& block
 
 }  // namespace
 
-bool TeamBlocks::Keep(const wire::Message& message, Clock now) {
+// Of a seat that has not begun, what is here says how far the others are.
+bool TeamBlocks::IsTooEarly(Clock clock, Clock now, bool begun) const {
+  if (begun) return clock > now + 1;
+  return !blocks_.empty() &&
+         (clock > blocks_.begin()->first.first + 1 || clock + 1 < blocks_.rbegin()->first.first);
+}
+
+bool TeamBlocks::Keep(const wire::Message& message, Clock now, bool begun) {
   const SeatOptions* seat = options_->seat.get();
-  if (seat == nullptr || message.clock < now || message.clock > now + 1) return false;
+  if (seat == nullptr || message.clock < now || IsTooEarly(message.clock, now, begun)) return false;
   const SeatOutline* outline = options_->SeatOutlineAt(message.clock);
   if (outline == nullptr) return false;
   const uint32_t number = wire::As<wire::Block>(message).number;

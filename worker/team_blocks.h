@@ -31,7 +31,9 @@ class TeamBlocks {
       : options_(std::move(options)) {}
 
   // False: it is foreign, of another size, too late, too early or here already, and not kept.
-  bool Keep(const wire::Message& message, Clock now);
+  // begun: where a seat has not, it does not know at which clock it will: another of its team that
+  // has may be at any.
+  bool Keep(const wire::Message& message, Clock now, bool begun = true);
   bool IsHere(Clock clock, uint32_t number) const { return blocks_.contains({clock, number}); }
   // REQUIRES: IsHere.
   Buffer Take(Clock clock, uint32_t number);
@@ -51,6 +53,7 @@ class TeamBlocks {
     Nanos since = 0;
     uint32_t number = 0;
   };
+  bool IsTooEarly(Clock clock, Clock now, bool begun) const;
   WorkerId WorkerOf(const SeatOutline::Block& block) const;
 
   std::shared_ptr<const EngineOptions> options_;

@@ -9,7 +9,6 @@
 #include <variant>
 
 #include "base/finite.h"
-#include "base/leaf_tree.h"
 #include "base/status_macros.h"
 #include "models/runtime/model_input.h"
 
@@ -167,8 +166,14 @@ void SeatExecutor::CarryOut(const DeviceCommand& command, const LoadCommand& loa
   if (command.clock < options_.total_clocks) LoadInto(&BoundAt(command.clock));
 }
 
+SampleRange SeatExecutor::SamplesAt(Clock clock) const {
+  const uint32_t first = options_.team * options_.micro_batches;
+  return SamplesOfLeaves({first, first + options_.micro_batches},
+                         options_.teams * options_.micro_batches, batches_.BatchSamples(clock));
+}
+
 SeatExecutor::Bound& SeatExecutor::BoundAt(Clock clock) {
-  const auto at = bound_.find(batches_.BatchSamples(clock));
+  const auto at = bound_.find(SamplesAt(clock).size());
   CHECK(at != bound_.end()) << "a batch of a size that the strategy was not lowered for";
   return at->second;
 }
@@ -208,6 +213,7 @@ bool SeatExecutor::ReadsData(const models::Section& section) const {
 
 void SeatExecutor::CarryOut(const DeviceCommand& command, const BeginBatch& begin, DeviceEvent*) {
   int64_t counted = INT64_MAX;
+  uint64_t first_sample = 0;
   if (begin.held_out) {
     if (!evaluates_.has_value()) {
       bound_.clear();
@@ -224,12 +230,15 @@ void SeatExecutor::CarryOut(const DeviceCommand& command, const BeginBatch& begi
   } else {
     running_ = &BoundAt(command.clock);
     for (Sum& sum : sums_) sum = {};
-    const uint64_t samples = batches_.BatchSamples(command.clock);
+    const SampleRange samples = SamplesAt(command.clock);
+    first_sample = samples.begin;
     if (ReadsData(running_->runner->section())) {
-      batches_.Fill({.clock = command.clock, .begin = 0, .end = samples}, &feed_);
+      batches_.Fill({.clock = command.clock, .begin = samples.begin, .end = samples.end}, &feed_);
     }
   }
-  models::SectionBatch batch = {.step = static_cast<uint64_t>(command.clock), .counted = counted};
+  models::SectionBatch batch = {.step = static_cast<uint64_t>(command.clock),
+                                .first_sample = first_sample,
+                                .counted = counted};
   fields_ = models::FieldsOf(feed_);
   batch.fields = fields_;
   const std::vector<models::FieldSpec> specs = options_.data->train.fields();
@@ -383,7 +392,7 @@ void SeatExecutor::CarryOut(const DeviceCommand& command, const CollectBucket& c
     event->frames.push_back(
         sum.stack[0].View(slice.begin * sizeof(float), slice.elements() * sizeof(float)));
   }
-  event->samples = batches_.BatchSamples(command.clock);
+  event->samples = SamplesAt(command.clock).size();
 }
 
 void SeatExecutor::CarryOut(const DeviceCommand& command, const EvaluateModel&,
