@@ -202,7 +202,7 @@ TEST(CoordinatorTeams, RostersHaveWholeTeamsInAnyOrderOfEvents) {
     job.StartAll();
     const CounterRandom random(seed, RandomUse::kTest);
     uint64_t nonce = 100;
-    for (uint64_t i = 0; i < 60 && !job.coordinator().ended().has_value(); ++i) {
+    for (uint64_t i = 0; i < 60; ++i) {
       const uint64_t drawn = random.Bits(i);
       const auto rank = static_cast<uint32_t>((drawn >> 8) % kWorkers);
       switch (drawn % 4) {
@@ -215,6 +215,7 @@ TEST(CoordinatorTeams, RostersHaveWholeTeamsInAnyOrderOfEvents) {
         default:
           job.SayHello(Role::kWorker, rank, ++nonce);
       }
+      if (job.coordinator().ended().has_value()) break;
       const wire::Roster& roster = job.coordinator().roster();
       ASSERT_EQ(roster.workers.size() % 2, 0u) << seed << " " << i;
       for (size_t w = 0; w < roster.workers.size(); w += 2) {

@@ -30,6 +30,7 @@ namespace soapstone::apps {
 namespace {
 
 constexpr char kScheduler[] = "scheduler";
+constexpr char kEndedFor[] = "] ended: ";  // in a node's log
 constexpr int kChildrenPollMillis = 100;
 // From a signal or the scheduler's end until the rest are told to end; and until they are killed.
 constexpr Nanos kTermAfter = 1500 * kMillisecond;
@@ -281,7 +282,11 @@ void Launcher::OnStderrLine(const Launched& child, const std::string& line) {
   if (stop_.has_value() || result_.has_value()) return;
   const bool info = !training_ && absl::EndsWith(child.name(), "-0");  // one of each role will do
   const std::optional<std::string> shown = ForwardedLine(child.label(), line, info);
-  if (shown.has_value()) console_->Line(*shown);
+  // Why a node was told to end the scheduler has said to all.
+  const size_t why = line.find(kEndedFor);
+  const bool said = why != std::string::npos && !last_news_.empty() &&
+                    absl::StartsWith(last_news_, line.substr(why + sizeof(kEndedFor) - 1));
+  if (shown.has_value() && !said) console_->Line(*shown);
 }
 
 void Launcher::CheckEndings() {

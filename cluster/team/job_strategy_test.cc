@@ -26,10 +26,11 @@ class JobStrategyTest : public ::testing::Test {
   wire::JobConfig ConfigOf(uint32_t teams, int64_t micro_batches = 2,
                            const std::string& synchronization = "servers") {
     std::ofstream file(path_);
-    file << "version: 1 model: 'mlp:tiny' devices: 2 batch: 8 micro_batches: " << micro_batches
-         << " synchronization: '" << synchronization << "'\n";
     const planner::OpGraph graph =
         *planner::MakeOpGraph(Mlp(), {.batch = 8, .micro_batches = micro_batches});
+    file << "version: 1 model: '" << graph.model << "' model_sha256: '" << graph.model_sha256
+         << "' devices: 2 batch: 8 micro_batches: " << micro_batches << " synchronization: '"
+         << synchronization << "'\n";
     const size_t ops = graph.ops.size() / static_cast<size_t>(micro_batches);
     for (size_t k = 0; k < graph.ops.size(); ++k) {
       file << "ops { name: '" << graph.ops[k].name << "' devices: " << (2 * (k % ops) < ops ? 0 : 1)
@@ -66,7 +67,7 @@ class JobStrategyTest : public ::testing::Test {
 TEST_F(JobStrategyTest, SizesThatTheJobLeavesOpenAreOfAllTeams) {
   wire::JobConfig config = ConfigOf(3, 2, "owner");
   ASSERT_TRUE(FillFromStrategy(&config).ok());
-  EXPECT_EQ(config.model(), "mlp:tiny");
+  EXPECT_EQ(config.model(), "mlp");
   EXPECT_EQ(config.cluster().workers(), 6u);
   EXPECT_EQ(config.cluster().servers(), 2u);  // beside team 0
   EXPECT_EQ(config.training().batch(), 24u);

@@ -162,7 +162,9 @@ class TeamsTest(StrategyTestCase):
         self.refuse("2 devices, which of 2 teams are 4", strategy, "--teams=2", "--workers=2")
         self.refuse("plan with --batch=16", strategy, "--teams=2", "--batch=32")
         self.refuse("1 micro-batch, which of 2 teams are 2", strategy, "--teams=2", "--micro_batches=3")
-        self.refuse("training.batch: ", strategy, "--teams=29")
+        self.refuse("would do (plan with --batch=", self.pipeline(2), "--teams=29", "--workers=58", "--batch=1392",
+                    "--micro_batches=58")
+        self.write_open_job()
         self.refuse("too many", strategy, "--teams=4000000000")
         self.refuse("plan with --micro_batches=2 or 4", self.pipeline(3), "--teams=2", "--workers=4", "--batch=96",
                     "--micro_batches=6")
