@@ -12,6 +12,11 @@ from strategy_test import StrategyTestCase
 class TeamsTest(StrategyTestCase):
     """Several teams, each of which runs the strategy, joined by the policy."""
 
+    model = "lenet5"
+
+    def write_job(self, **job):
+        super().write_job(model=self.model, **job)
+
     def write_open_job(self, epochs=1):
         """Batch, micro-batches and workers are left to the strategy and the teams."""
         self.write_job(epochs=epochs)
@@ -46,6 +51,11 @@ class TeamsTest(StrategyTestCase):
         whole = self.whole(8)
         for sync in ("servers", "owner"):
             self.assertEqual(self.hash_of_teams(self.pipeline(sync=sync), "--strict"), whole, sync)
+
+    def test_dropout_goes_by_places_in_the_whole_batch(self):
+        self.model = "alexnet:tiny,dropout=0.5"
+        whole = self.whole(4)
+        self.assertEqual(self.hash_of_teams(self.pipeline(2), "--strict"), whole)
 
     def test_three_teams_of_one_micro_batch_have_them_too(self):
         self.write_job()
@@ -163,7 +173,7 @@ class TeamsTest(StrategyTestCase):
         self.refuse("plan with --batch=16", strategy, "--teams=2", "--batch=32")
         self.refuse("1 micro-batch, which of 2 teams are 2", strategy, "--teams=2", "--micro_batches=3")
         self.refuse("would do (plan with --batch=", self.pipeline(2), "--teams=29", "--workers=58", "--batch=1392",
-                    "--micro_batches=58")
+                    "--micro_batches=58", "--policy=ssp:s=2")
         self.write_open_job()
         self.refuse("too many", strategy, "--teams=4000000000")
         self.refuse("plan with --micro_batches=2 or 4", self.pipeline(3), "--teams=2", "--workers=4", "--batch=96",

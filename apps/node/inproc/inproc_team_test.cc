@@ -39,7 +39,7 @@ wire::JobConfig TeamConfig(uint32_t micro_batches, uint32_t servers, uint32_t wo
   wire::JobConfig config = InprocConfig("bsp", servers, workers);
   config.set_model("lenet5");
   config.set_strict(true);
-  config.mutable_training()->set_epochs(1);
+  config.mutable_training()->set_epochs(batch / kBatch);  // as many steps
   config.mutable_training()->set_batch(batch);
   config.mutable_training()->set_micro_batches(micro_batches);
   return config;
