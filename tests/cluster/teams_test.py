@@ -144,6 +144,22 @@ class TeamsTest(StrategyTestCase):
         self.assertEqual(running.wait(60), 138, running.output())
         self.assert_nothing_left(children)
 
+    def test_by_hand_with_keys_workers_of_other_teams_need_no_servers(self):
+        keys = f"{self.dir}/keys"
+        self.assertEqual(self.run_program("soapstone", "keygen", f"--out={keys}").wait(20), 0)
+        strategy = self.pipeline(sync="owner")
+        whole = self.whole(8)
+        self.write_open_job()
+        run = (f"--config={self.config}", f"--strategy={strategy}", "--teams=2",
+               f"--scheduler=ipc://{self.dir}/scheduler")
+        nodes = [self.run_program("soapstone-scheduler", *run, f"--key={keys}/scheduler.key")]
+        for rank in range(4):
+            key = keys if rank < 2 else f"{keys}/worker.key"
+            nodes.append(self.run_program("soapstone-worker", *run, f"--rank={rank}", f"--key={key}"))
+        for node in nodes:
+            self.assertEqual(node.wait(100), 0, node.output())
+        self.assertEqual(self.sha256(nodes[0].output()), whole)
+
     def test_a_lost_team_may_come_again(self):
         running = self.start(self.of_teams("expert"), "--policy=ssp:s=2", "--strict", epochs=150)
         endpoint = running.wait_for(r"scheduler at (\S+),").group(1)
