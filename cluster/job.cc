@@ -79,6 +79,13 @@ absl::StatusOr<uint64_t> CurveStepOf(const Job& job) {
                                                  kPointsMax, " are kept"));
 }
 
+// "4 workers"; "4 workers in 2 teams of 2".
+std::string WorkersText(const Job& job) {
+  const std::string workers = Counted(job.config.cluster().workers(), "worker");
+  if (job.team == nullptr || job.team->shape.teams == 1) return workers;
+  return absl::StrCat(workers, " in ", job.team->shape.teams, " teams of ", job.team->shape.seats);
+}
+
 std::string SummaryOf(const Job& job) {
   const wire::Cluster& cluster = job.config.cluster();
   std::string size;
@@ -86,11 +93,11 @@ std::string SummaryOf(const Job& job) {
   if (job.graph != nullptr) {
     absl::StrAppend(&size, size.empty() ? "" : ", ", job.graph->parameter_count(), " parameters");
   }
-  return absl::StrFormat(
-      "%s (%s) on %s (%d training, %d held-out samples), %s: %s of %s, %s", job.config.model(),
-      size, job.config.data().format(), job.train_samples, job.test_samples, job.specs.policy.spec,
-      Counted(ServerCount(job.config, job.specs.policy), "server"),
-      Counted(cluster.shards_per_server(), "shard"), Counted(cluster.workers(), "worker"));
+  return absl::StrFormat("%s (%s) on %s (%d training, %d held-out samples), %s: %s of %s, %s",
+                         job.config.model(), size, job.config.data().format(), job.train_samples,
+                         job.test_samples, job.specs.policy.spec,
+                         Counted(ServerCount(job.config, job.specs.policy), "server"),
+                         Counted(cluster.shards_per_server(), "shard"), WorkersText(job));
 }
 
 uint32_t TransferStagesOf(const wire::Cluster& cluster) {
@@ -226,13 +233,16 @@ absl::StatusOr<wire::Layout> LayoutOfTeam(Job* job, wire::LayoutOptions options)
   }
   SOAP_ASSIGN_OR_RETURN(const JobStrategy file, ReadJobStrategy(job->config));
   SOAP_RETURN_IF_ERROR(CheckStrategyGoes(job->config, job->specs, file.strategy));
-  SOAP_ASSIGN_OR_RETURN(job->team,
-                        MakeTeam(file, *job->graph, job->data->train.size(), job->test_samples));
+  SOAP_ASSIGN_OR_RETURN(job->team, MakeTeams(file, *job->graph,
+                                             {.teams = job->config.cluster().teams(),
+                                              .train_samples = job->data->train.size(),
+                                              .test_samples = job->test_samples,
+                                              .fixed_tree = job->specs.policy.fixed_tree}));
   job->strategy_sha256 = file.sha256;
   if (job->team->plan.owned) {
     job->notes.push_back(absl::StrCat(
-        "by ", file.path,
-        " each worker keeps parameters: the servers are within the workers' processes"));
+        "by ", file.path, job->team->shape.teams > 1 ? " each worker of team 0" : " each worker",
+        " keeps parameters: the servers are within the workers' processes"));
   }
   wire::Cluster* cluster = job->config.mutable_cluster();
   const uint32_t sets = job->team->sets();

@@ -93,6 +93,10 @@ absl::Status CheckCluster(const wire::Cluster& cluster) {
   SOAP_RETURN_IF_ERROR(within(cluster.servers(), "cluster.servers"));
   SOAP_RETURN_IF_ERROR(within(cluster.workers(), "cluster.workers"));
   SOAP_RETURN_IF_ERROR(within(cluster.shards_per_server(), "cluster.shards_per_server"));
+  if (cluster.teams() > 1 && cluster.strategy().empty()) {
+    return Invalid(absl::StrCat("cluster.teams: ", cluster.teams(),
+                                ", and no cluster.strategy that says what a team's workers run"));
+  }
   if (uint64_t{cluster.servers()} * cluster.shards_per_server() > kNodesMax) {
     return Invalid(absl::StrCat("cluster: more than ", kNodesMax, " shards"));
   }
@@ -364,7 +368,8 @@ absl::StatusOr<cluster::JobSpecs> CheckJobConfig(const wire::JobConfig& config) 
   absl::StatusOr<consistency::PolicyTraits> policy = consistency::ParsePolicy(config.policy());
   if (!policy.ok()) return named(policy.status(), "policy");
   const absl::Status fits = consistency::CheckWorkers(
-      *policy, config.cluster().strategy().empty() ? config.cluster().workers() : 1);
+      *policy, config.cluster().strategy().empty() ? config.cluster().workers()
+                                                   : std::max(1u, config.cluster().teams()));
   if (!fits.ok()) return named(fits, "policy");
   SOAP_RETURN_IF_ERROR(CheckTree(config, *policy));
   SOAP_RETURN_IF_ERROR(CheckRebalance(config, *policy));

@@ -67,6 +67,8 @@ constexpr JobField kFields[] = {
     {"strategy", "cluster.strategy",
      "Split the model over the workers as this file of `soapstone plan` says [each runs all of "
      "it]"},
+    {"teams", "cluster.teams",
+     "Teams that each run the strategy with a batch of its size, joined by --policy [1]"},
     {"shards_per_server", "cluster.shards_per_server",
      "Shards, each a thread, of a server [1; 8 with --communication=priority; with a strategy it "
      "says how many]"},

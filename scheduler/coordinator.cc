@@ -9,6 +9,7 @@
 #include "base/counted.h"
 #include "base/exit_codes.h"
 #include "scheduler/spoken.h"
+#include "wire/membership/membership.h"
 
 namespace soapstone::scheduler {
 namespace {
@@ -36,7 +37,8 @@ Coordinator::Coordinator(CoordinatorOptions options)
       entrance_(
           {.config_digest = options_.config_digest, .one_arithmetic = options_.one_arithmetic}),
       nodes_(options_.servers, options_.workers, std::max(options_.heartbeat_ns, kUnderWayMin)),
-      members_(options_.workers, options_.shards_per_server),
+      members_(options_.workers, options_.shards_per_server,
+               options_.team.has_value() ? options_.team->seats : 1),
       acks_(options_.servers * options_.shards_per_server),
       rebalancer_(options_.rebalance),
       reports_(options_.workers, options_.shards_per_server) {}
@@ -349,20 +351,23 @@ void Coordinator::OnLost(Nanos now, Address node, Epoch heard, Outbox* out, std:
 }
 
 void Coordinator::RemoveWorker(Nanos now, WorkerId worker, Notice if_none_left, Outbox* out) {
+  const bool of_team =
+      options_.team.has_value() && phase_ != Phase::kSaving && members_.IsMember(worker);
   nodes_.Remove(Address::Of(worker));
   broken_links_.Forget(Address::Of(worker));
   rebalancer_.Forget(worker);
   if (!members_.Remove(worker)) return FinishIfAllDone(now, out);
-  if (phase_ != Phase::kSaving && !members_.HasStarted()) return End(std::move(if_none_left), out);
-  if (phase_ != Phase::kSaving && options_.team.has_value()) {
-    return End({if_none_left.code, absl::StrCat(Spoken(Address::Of(worker)),
-                                                " is gone, and no team goes on without one "
-                                                "of its ",
-                                                options_.team->seats, " seats")},
-               out);
+  if (of_team) {
+    std::optional<Notice> why = WhyNotWithoutTeamOf(worker, if_none_left);
+    if (why.has_value()) return End(*std::move(why), out);
+    DropTeamOf(worker, out);
   }
+  if (phase_ != Phase::kSaving && !members_.HasStarted()) return End(std::move(if_none_left), out);
   messages_.Publish(roster(), out);
-  if (evaluators_.contains(worker)) SendEvaluate(now, out);
+  const bool evaluator_gone = std::any_of(evaluators_.begin(), evaluators_.end(), [&](WorkerId w) {
+    return wire::FindMember(roster(), w) == nullptr;
+  });
+  if (evaluator_gone) SendEvaluate(now, out);
   EndRebalanceIfAgreed(now, out);
   AdmitNext(now, out);
   FinishIfAllDone(now, out);
@@ -409,10 +414,9 @@ void Coordinator::AdvanceAdmission(Nanos now, Outbox* out) {
     wait_began_ = now;
     return messages_.Publish(roster(), out);
   }
-  const wire::Member newcomer = members_.EndAdmission();
-  news_.Add(
-      absl::StrCat(Spoken(Address::Of(newcomer.worker)), " joined at clock ", newcomer.start));
-  out->Send(messages_.Start(newcomer));
+  const std::vector<wire::Member> newcomers = members_.EndAdmission();
+  news_.Add(absl::StrCat(SpokenNewcomers(newcomers), " joined at clock ", newcomers[0].start));
+  for (const wire::Member& newcomer : newcomers) out->Send(messages_.Start(newcomer));
   AdmitNext(now, out);
 }
 
@@ -421,26 +425,6 @@ void Coordinator::FinishIfAllDone(Nanos now, Outbox* out) {
   if (!options_.evaluate) return BeginSaving(now, out);
   phase_ = Phase::kEvaluating;
   SendEvaluate(now, out);
-}
-
-void Coordinator::SendEvaluate(Nanos now, Outbox* out) {
-  wait_began_ = now;
-  evaluators_.clear();
-  evaluation_.reset();
-  const WorkerId first = roster().workers.front().worker;
-  if (!options_.team.has_value()) {
-    evaluators_ = {first};
-    news_.Add(absl::StrCat("all workers done; ", Spoken(Address::Of(first)), " evaluates"));
-  } else {
-    const WorkerId team = wire::TeamOf(first, *options_.team);
-    for (uint32_t seat = 0; seat < options_.team->seats; ++seat) {
-      evaluators_.insert(wire::WorkerAt(team, seat, *options_.team));
-    }
-    news_.Add(absl::StrCat("all workers done; team ", Index(team), " evaluates"));
-  }
-  for (const WorkerId worker : evaluators_) {
-    out->Send(messages_.To(Address::Of(worker), MessageType::kEvaluate));
-  }
 }
 
 void Coordinator::BeginSaving(Nanos now, Outbox* out) {

@@ -9,7 +9,8 @@
 //      acknowledged that too, kStart goes to the newcomer.
 // max_k f_k is at most the clock of every other member, since a clock is applied only after it was
 // completed: so the newcomer enters at or below the slowest, and at or above every shard.
-// Newcomers are admitted one at a time, the rest wait in the order they came. Until its kStart a
+// Newcomers are admitted one at a time, the rest wait in the order they came; of teams all seats of
+// one at a time, once they are there, with one start clock. Until its kStart a
 // newcomer does not keep the job alive: if all others are lost, some shard may lack updates below
 // its start clock that nobody will send any more.
 // At the job's start all workers join together, at clock 0, in one step.
@@ -81,9 +82,11 @@ struct CoordinatorOptions {
   bool evaluate = true;  // final evaluation by one worker, or one team
   bool save = true;      // servers gather, hash (and write) the model
   RebalanceOptions rebalance;
-  // Where the model is split over teams of workers. A team cannot go on without one of its seats.
+  // Where the model is split over teams of workers. A team cannot go on without one of its seats:
+  // it is dropped whole, and others go on.
   std::optional<wire::TeamShape> team;
-  bool beside_workers = false;  // server k is in the process of worker k
+  bool needs_all_teams = false;  // a step needs the micro-batches of each, and none has two teams'
+  bool beside_workers = false;   // server k is in the process of worker k
   // Where training has diverged at a clock: what was set, and what to try. Null: nothing is said.
   std::function<std::string(Clock)> on_divergence;
 };
@@ -195,6 +198,11 @@ class Coordinator {
   // Takes the worker out of registry and roster; the job ends with `if_none_left` if it was the
   // last that had started and is still needed.
   void RemoveWorker(Nanos now, WorkerId worker, wire::Notice if_none_left, wire::Outbox* out);
+  // Why the job cannot go on where this seat of a team is gone; none: other teams do.
+  std::optional<wire::Notice> WhyNotWithoutTeamOf(WorkerId seat, wire::Notice if_none_left) const;
+  // Takes those that are left of the seat's team out of registry and roster, and has them end.
+  void DropTeamOf(WorkerId seat, wire::Outbox* out);
+  std::string SpokenNewcomers(const std::vector<wire::Member>& newcomers) const;
   void ConsiderRebalance(Nanos now, wire::Outbox* out);
   void EndRebalanceIfAgreed(Nanos now, wire::Outbox* out);
   void FinishIfAllDone(Nanos now, wire::Outbox* out);

@@ -1,6 +1,7 @@
 #include "scheduler/members.h"
 
 #include <algorithm>
+#include <iterator>
 #include <utility>
 
 #include "glog/logging.h"
@@ -8,7 +9,8 @@
 
 namespace soapstone::scheduler {
 
-Members::Members(uint32_t worker_count, uint32_t shards_per_server) {
+Members::Members(uint32_t worker_count, uint32_t shards_per_server, uint32_t seats)
+    : seats_(seats) {
   roster_.worker_count = worker_count;
   roster_.shards_per_server = shards_per_server;
 }
@@ -18,48 +20,86 @@ void Members::AddOriginal(wire::Member member, Epoch admitted) {
   roster_.workers.push_back(std::move(member));
 }
 
+std::optional<uint32_t> Members::WholeTeam() const {
+  for (const wire::Member& joiner : joiners_) {
+    const uint32_t team = TeamOf(joiner.worker);
+    const auto seats =
+        std::count_if(joiners_.begin(), joiners_.end(),
+                      [&](const wire::Member& other) { return TeamOf(other.worker) == team; });
+    if (seats == int64_t{seats_}) return team;
+  }
+  return std::nullopt;
+}
+
 bool Members::BeginAdmission(Epoch epoch) {
-  if (admission_.has_value() || joiners_.empty()) return false;
-  wire::Member newcomer = std::move(joiners_.front());
-  joiners_.erase(joiners_.begin());
-  newcomer.admitted = epoch;
-  newcomer.joining = true;
-  newcomer.original = false;
-  admission_ = Admission{newcomer.worker, Admission::Step::kFreezing, epoch};
+  if (admission_.has_value()) return false;
+  const std::optional<uint32_t> team = WholeTeam();
+  if (!team.has_value()) return false;
+  const auto others = std::stable_partition(
+      joiners_.begin(), joiners_.end(),
+      [&](const wire::Member& joiner) { return TeamOf(joiner.worker) == *team; });
+  std::vector<wire::Member> newcomers(std::make_move_iterator(joiners_.begin()),
+                                      std::make_move_iterator(others));
+  joiners_.erase(joiners_.begin(), others);
+  std::ranges::sort(newcomers, {}, &wire::Member::worker);
+  admission_ = Admission{.step = Admission::Step::kFreezing, .awaited = epoch};
   std::vector<wire::Member>& workers = roster_.workers.Mutable();
-  const auto after = std::find_if(workers.begin(), workers.end(), [&](const wire::Member& member) {
-    return member.worker > newcomer.worker;
-  });
-  workers.insert(after, std::move(newcomer));
+  for (wire::Member& newcomer : newcomers) {
+    newcomer.admitted = epoch;
+    newcomer.joining = true;
+    newcomer.original = false;
+    admission_->workers.push_back(newcomer.worker);
+    const auto after =
+        std::find_if(workers.begin(), workers.end(),
+                     [&](const wire::Member& member) { return member.worker > newcomer.worker; });
+    workers.insert(after, std::move(newcomer));
+  }
   return true;
 }
 
 void Members::Place(Clock start, Epoch epoch) {
-  wire::Member& newcomer = Newcomer();
-  CHECK(newcomer.joining);
-  newcomer.joining = false;
-  newcomer.start = start;
+  ForNewcomers([start](wire::Member* newcomer) {
+    CHECK(newcomer->joining);
+    newcomer->joining = false;
+    newcomer->start = start;
+  });
   admission_->step = Admission::Step::kPlacing;
   admission_->awaited = epoch;
 }
 
-wire::Member Members::EndAdmission() {
-  wire::Member newcomer = Newcomer();
-  CHECK(!newcomer.joining);
+std::vector<wire::Member> Members::EndAdmission() {
+  std::vector<wire::Member> newcomers;
+  ForNewcomers([&newcomers](wire::Member* newcomer) {
+    CHECK(!newcomer->joining);
+    newcomers.push_back(*newcomer);
+  });
   admission_.reset();
-  return newcomer;
+  return newcomers;
 }
 
 bool Members::Remove(WorkerId worker) {
-  std::erase_if(joiners_, [&](const wire::Member& joiner) { return joiner.worker == worker; });
+  const auto is = [worker](const wire::Member& member) { return member.worker == worker; };
+  std::erase_if(joiners_, is);
   done_.erase(worker);
-  if (IsBeingAdmitted(worker)) admission_.reset();
-  return std::erase_if(roster_.workers.Mutable(),
-                       [&](const wire::Member& member) { return member.worker == worker; }) > 0;
+  if (IsBeingAdmitted(worker)) {
+    std::vector<wire::Member> again;
+    ForNewcomers([&](wire::Member* newcomer) {
+      if (newcomer->worker == worker) return;
+      again.push_back(
+          {.worker = newcomer->worker, .endpoint = newcomer->endpoint, .key = newcomer->key});
+    });
+    for (const wire::Member& newcomer : again) {
+      std::erase_if(roster_.workers.Mutable(),
+                    [&](const wire::Member& member) { return member.worker == newcomer.worker; });
+    }
+    joiners_.insert(joiners_.begin(), again.begin(), again.end());
+    admission_.reset();
+  }
+  return std::erase_if(roster_.workers.Mutable(), is) > 0;
 }
 
 bool Members::MarkDone(WorkerId worker) {
-  if (FindMember(roster_, worker) == nullptr || IsBeingAdmitted(worker)) return false;
+  if (!IsMember(worker)) return false;
   done_.insert(worker);
   return true;
 }
@@ -69,18 +109,29 @@ bool Members::HasStarted() const {
                      [&](const wire::Member& member) { return !IsBeingAdmitted(member.worker); });
 }
 
-bool Members::AllDone() const {
-  return !admission_.has_value() && joiners_.empty() && done_.size() == roster_.workers.size();
+bool Members::IsMember(WorkerId worker) const {
+  return FindMember(roster_, worker) != nullptr && !IsBeingAdmitted(worker);
 }
 
-wire::Member& Members::Newcomer() {
+bool Members::AllDone() const {
+  return !admission_.has_value() && !WholeTeam().has_value() &&
+         done_.size() == roster_.workers.size();
+}
+
+bool Members::IsBeingAdmitted(WorkerId worker) const {
+  return admission_.has_value() &&
+         std::ranges::find(admission_->workers, worker) != admission_->workers.end();
+}
+
+void Members::ForNewcomers(const std::function<void(wire::Member*)>& each) {
   CHECK(admission_.has_value());
-  std::vector<wire::Member>& workers = roster_.workers.Mutable();
-  const auto it = std::find_if(workers.begin(), workers.end(), [&](const wire::Member& member) {
-    return member.worker == admission_->worker;
-  });
-  CHECK(it != workers.end());
-  return *it;
+  size_t found = 0;
+  for (wire::Member& member : roster_.workers.Mutable()) {
+    if (!IsBeingAdmitted(member.worker)) continue;
+    each(&member);
+    ++found;
+  }
+  CHECK(found == admission_->workers.size());
 }
 
 void Members::AddTo(Fingerprint* f) const {
@@ -102,7 +153,7 @@ void Members::AddTo(Fingerprint* f) const {
   for (const wire::Member& joiner : joiners_) f->Add(joiner.worker);
   f->Add(admission_.has_value());
   if (admission_.has_value()) {
-    f->Add(admission_->worker);
+    for (const WorkerId worker : admission_->workers) f->Add(worker);
     f->Add(admission_->step);
     f->Add(admission_->awaited);
   }

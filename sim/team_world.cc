@@ -71,8 +71,11 @@ server::TeamFault FaultOf(TeamMutant mutant) {
 }  // namespace
 
 TeamWorld::TeamWorld(const TeamWorldOptions& options)
-    : job_(options.job), mutant_(options.mutant), duplicates_left_(options.duplicates) {
-  for (uint32_t w = 0; w < job_->team->shape.seats; ++w) {
+    : job_(options.job),
+      mutant_(options.mutant),
+      duplicates_left_(options.duplicates),
+      losses_left_(options.losses) {
+  for (uint32_t w = 0; w < job_->workers; ++w) {
     auto shared = std::make_shared<const worker::EngineOptions>(
         OptionsOf(*job_, WorkerId{w}, options.mutant));
     const Clock lanes = mutant_ == TeamMutant::kNoStash ? 1 : shared->lead() + 1;
@@ -89,15 +92,7 @@ TeamWorld::TeamWorld(const TeamWorldOptions& options)
     }
     shards_.emplace_back(shard, std::move(store));
   }
-  Message roster;
-  roster.type = MessageType::kRoster;
-  roster.from = Address::Scheduler();
-  roster.epoch = 1;
-  wire::Roster body = {.worker_count = job_->workers};
-  for (uint32_t w = 0; w < job_->workers; ++w) {
-    body.workers.push_back({.worker = WorkerId{w}, .admitted = 1});
-  }
-  roster.body = body;
+  const Message roster = RosterNow();
   Message start = roster;
   start.type = MessageType::kStart;
   start.clock = 0;
@@ -111,6 +106,19 @@ TeamWorld::TeamWorld(const TeamWorldOptions& options)
   }
 }
 
+Message TeamWorld::RosterNow() const {
+  Message roster;
+  roster.type = MessageType::kRoster;
+  roster.from = Address::Scheduler();
+  roster.epoch = epoch_;
+  wire::Roster body = {.worker_count = job_->workers};
+  for (uint32_t w = 0; w < job_->workers; ++w) {
+    if (!seats_[w].gone) body.workers.push_back({.worker = WorkerId{w}, .admitted = 1});
+  }
+  roster.body = body;
+  return roster;
+}
+
 uint32_t TeamWorld::NodeOf(Address to) const {
   if (to.role == wire::Role::kWorker) return to.index;
   if (to.role == wire::Role::kShard) return static_cast<uint32_t>(seats_.size()) + to.index;
@@ -118,7 +126,19 @@ uint32_t TeamWorld::NodeOf(Address to) const {
 }
 
 bool TeamWorld::Finished() const {
-  return std::all_of(seats_.begin(), seats_.end(), [](const Seat& seat) { return seat.evaluated; });
+  if (!evaluates_.has_value()) return false;
+  const auto first = seats_.begin() + *evaluates_ * job_->team->shape.seats;
+  return std::all_of(first, first + job_->team->shape.seats,
+                     [](const Seat& seat) { return seat.evaluated; });
+}
+
+// Another team goes on.
+bool TeamWorld::IsSpared(uint32_t team) const {
+  const uint32_t each = job_->team->shape.seats;
+  for (uint32_t w = 0; w < seats_.size(); ++w) {
+    if (w / each != team && !seats_[w].gone) return !seats_[team * each].gone;
+  }
+  return false;
 }
 
 std::vector<TeamWorld::Choice> TeamWorld::Enabled() const {
@@ -130,6 +150,9 @@ std::vector<TeamWorld::Choice> TeamWorld::Enabled() const {
       continue;
     }
     choices.push_back({Choice::Kind::kDuplicate, channel.first, channel.second});
+  }
+  for (uint32_t team = 0; losses_left_ > 0 && team < job_->team->shape.teams; ++team) {
+    if (IsSpared(team)) choices.push_back({Choice::Kind::kLose, team});
   }
   for (uint32_t w = 0; w < seats_.size(); ++w) {
     if (!seats_[w].commands.empty()) choices.push_back({Choice::Kind::kDevice, w});
@@ -144,6 +167,9 @@ void TeamWorld::Do(const Choice& choice) {
       break;
     case Choice::Kind::kDevice:
       RunDevice(choice.from);
+      break;
+    case Choice::Kind::kLose:
+      Lose(choice.from);
       break;
     case Choice::Kind::kDuplicate: {
       std::deque<Message>& messages = channels_.at({choice.from, choice.to});
@@ -164,26 +190,53 @@ void TeamWorld::Send(uint32_t from, wire::Outbox* out) {
     const uint32_t to = NodeOf(message.to);
     if (to == scheduler()) {
       OnScheduler(message);
-    } else {
+    } else if (to >= seats_.size() || !seats_[to].gone) {
       channels_[{from, to}].push_back(std::move(message));
     }
   }
 }
 
-// Of the scheduler's part the end alone: when all are done the team evaluates.
+// Of the scheduler's part the end, and losses: when all are done the first team evaluates.
 void TeamWorld::OnScheduler(const Message& message) {
-  if (message.type == MessageType::kDone) seats_[message.from.index].done = true;
+  if (seats_[message.from.index].gone) return;
   if (message.type == MessageType::kEvaluated) seats_[message.from.index].evaluated = true;
   if (message.type != MessageType::kDone) return;
-  if (!std::all_of(seats_.begin(), seats_.end(), [](const Seat& seat) { return seat.done; })) {
-    return;
-  }
-  for (uint32_t w = 0; w < seats_.size(); ++w) {
+  seats_[message.from.index].done = true;
+  EvaluateIfDone();
+}
+
+void TeamWorld::EvaluateIfDone() {
+  const auto waits = [](const Seat& seat) { return !seat.gone && !seat.done; };
+  if (std::any_of(seats_.begin(), seats_.end(), waits)) return;
+  const uint32_t each = job_->team->shape.seats;
+  uint32_t first = 0;
+  while (seats_[first].gone) ++first;
+  evaluates_ = first / each;
+  for (uint32_t w = first; w < first + each; ++w) {
     Message evaluate;
     evaluate.type = MessageType::kEvaluate;
     evaluate.from = Address::Scheduler();
     channels_[{scheduler(), w}].push_back(std::move(evaluate));
   }
+}
+
+// What its seats have sent arrives all the same, before the roster or behind it.
+void TeamWorld::Lose(uint32_t team) {
+  --losses_left_;
+  ++epoch_;
+  const uint32_t each = job_->team->shape.seats;
+  for (uint32_t w = team * each; w < (team + 1) * each; ++w) {
+    seats_[w].gone = true;
+    seats_[w].commands.clear();
+    std::erase_if(channels_, [&](const auto& channel) { return channel.first.second == w; });
+  }
+  const Message roster = RosterNow();
+  for (uint32_t node = 0; node < scheduler(); ++node) {
+    if (node >= seats_.size() || !seats_[node].gone) {
+      channels_[{scheduler(), node}].push_back(roster);
+    }
+  }
+  if (!evaluates_.has_value() || *evaluates_ == team) EvaluateIfDone();
 }
 
 void TeamWorld::Deliver(uint32_t from, uint32_t to) {
@@ -223,7 +276,7 @@ void TeamWorld::CheckAnswers(uint32_t shard, const wire::Outbox& out) {
   const Clock own_lag = cluster::OwnLagOf(*job_->team, ShardId{shard});
   size_t answers = 0;
   for (const Message& message : out.messages) {
-    if (message.type == MessageType::kReject) {
+    if (message.type == MessageType::kReject && !seats_[NodeOf(message.to)].gone) {
       Fail(absl::StrCat("refused: ", wire::ToString(message)));
     }
     if (message.type != MessageType::kPullReply) continue;
@@ -290,22 +343,40 @@ void TeamWorld::RunCommand(uint32_t w, const worker::DeviceCommand& command,
   }
 }
 
+// What a team's holders of a bucket say of clocks below `clocks`.
+int64_t TeamWorld::SumOf(uint32_t team, ShardId shard, BucketId bucket, Clock clocks) const {
+  int64_t sum = 0;
+  for (Clock clock = 0; clock < clocks; ++clock) {
+    for (const uint32_t seat : cluster::HoldersOf(*job_->team, shard)) {
+      sum += DeltaOf(clock, team * job_->team->shape.seats + seat, shard, bucket);
+    }
+  }
+  return sum;
+}
+
 void TeamWorld::CheckEnd() {
+  const Clock clocks = job_->total_clocks;
   for (uint32_t k = 0; k < shards_.size(); ++k) {
     const auto& counts = shards_[k].store().counts()->buckets();
     for (uint32_t b = 0; b < counts.size(); ++b) {
-      int64_t sum = 0;
-      for (Clock clock = 0; clock < job_->total_clocks; ++clock) {
-        for (const uint32_t seat : cluster::HoldersOf(*job_->team, ShardId{k})) {
-          sum += DeltaOf(clock, seat, ShardId{k}, BucketId{b});
+      int64_t left = counts[b].sum;
+      std::optional<uint32_t> lost;
+      for (uint32_t team = 0; team < job_->team->shape.teams; ++team) {
+        if (seats_[team * job_->team->shape.seats].gone) {
+          lost = team;
+        } else {
+          left -= SumOf(team, ShardId{k}, BucketId{b}, clocks);
         }
       }
-      if (counts[b].sum == sum && counts[b].applied == static_cast<uint64_t>(job_->total_clocks)) {
-        continue;
+      Clock of_lost = 0;  // clocks of its that are in
+      while (lost.has_value() && of_lost < clocks &&
+             SumOf(*lost, ShardId{k}, BucketId{b}, of_lost) != left) {
+        ++of_lost;
       }
+      if (lost.has_value()) left -= SumOf(*lost, ShardId{k}, BucketId{b}, of_lost);
+      if (left == 0) continue;
       Fail(absl::StrCat("E1: bucket ", b, " of shard ", k, " has ", counts[b].applied,
-                        " updates that sum to ", counts[b].sum, ", not ", job_->total_clocks,
-                        " that sum to ", sum));
+                        " updates that sum to ", counts[b].sum, ": ", left, " too much"));
     }
     if (shards_[k].ledger().violations().count() > 0) {
       Fail(absl::StrCat("L1: ", *shards_[k].ledger().violations().first()));
@@ -319,6 +390,7 @@ void TeamWorld::Fail(std::string what) {
 
 std::string TeamWorld::Describe(const Choice& choice) const {
   if (choice.kind == Choice::Kind::kDevice) return absl::StrCat("device of seat ", choice.from);
+  if (choice.kind == Choice::Kind::kLose) return absl::StrCat("team ", choice.from, " is lost");
   const Message& message = channels_.at({choice.from, choice.to}).front();
   return absl::StrCat(choice.kind == Choice::Kind::kDeliver ? "deliver " : "duplicate ",
                       wire::ToString(message));
@@ -335,6 +407,7 @@ void TeamWorld::AddTo(Fingerprint* f) const {
     for (const Clock loaded : seat.loaded) f->Add(loaded);
     f->Add(seat.done);
     f->Add(seat.evaluated);
+    f->Add(seat.gone);
   }
   for (const server::Shard& shard : shards_) shard.AddTo(f);
   f->Add(channels_.size());
@@ -345,6 +418,7 @@ void TeamWorld::AddTo(Fingerprint* f) const {
     for (const Message& message : messages) message.AddTo(f);
   }
   f->Add(duplicates_left_);
+  f->Add(losses_left_);
 }
 
 }  // namespace soapstone::sim

@@ -1,14 +1,15 @@
-// TeamWorld: a team of workers that run one split model, as a value: the shipped engines with the
-// step programs of a lowered strategy, the shipped shards with stores that count, and the messages
-// in flight (FIFO per ordered pair). explore.h tries everything.
+// TeamWorld: teams of workers that each run one split model, as a value: the shipped engines with
+// the step programs of a lowered strategy, the shipped shards with stores that count, and the
+// messages in flight (FIFO per ordered pair). explore.h tries everything.
 //   B1 a step, and a batch that is evaluated, is computed with the parameters of its clock, its
 //      backward halves like its forward ones
 //   B2 a block that the device takes is the one of its clock and number
 //   T1 a team's reads of a shard at a clock are of one version, with all of the team's own updates
 //      but those of clocks that its seats run ahead
 //   G1 the ledgers of shards and seats find no guarantee broken
-//   E1 at the end each bucket has had the sum of its holders' gradients, once a clock
-//   S5 no deadlock: every seat ends its steps, and evaluates
+//   E1 at the end each bucket has had the sum of its holders' gradients, once a clock and team; of
+//      a team that was lost, of its first clocks
+//   S5 no deadlock: every seat ends its steps, and a team evaluates
 // Gradients are integers that say whose they are, so that sums are exact.
 #pragma once
 
@@ -47,9 +48,10 @@ enum class TeamMutant : uint8_t {
 };
 
 struct TeamWorldOptions {
-  // Complete; with one team. No data, but sizes.
+  // Complete. No data, but sizes.
   std::shared_ptr<const cluster::TrainingJob> job;
   uint32_t duplicates = 0;
+  uint32_t losses = 0;  // of teams
   TeamMutant mutant = TeamMutant::kNone;
 };
 
@@ -60,6 +62,7 @@ class TeamWorld {
       kDeliver,    // the next of the channel `from` → `to`
       kDevice,     // of seat `from`: up to its next answer
       kDuplicate,  // the next of the channel comes twice
+      kLose,       // team `from` is out: the scheduler has missed one of its seats
     };
     Kind kind{};
     uint32_t from = 0, to = 0;
@@ -82,9 +85,9 @@ class TeamWorld {
     std::vector<worker::DeviceCommand> commands;  // not yet run
     // The clock of its parameters, in turns; evaluation has the first.
     std::vector<Clock> loaded;
-    bool done = false, evaluated = false;
+    bool done = false, evaluated = false, gone = false;
   };
-  // Nodes: seats, shards, the scheduler.
+  // Nodes: seats, those of a team behind each other, shards, the scheduler.
   uint32_t NodeOf(wire::Address to) const;
   uint32_t scheduler() const { return static_cast<uint32_t>(seats_.size() + shards_.size()); }
   void Send(uint32_t from, wire::Outbox* out);
@@ -95,12 +98,19 @@ class TeamWorld {
   void RunCommand(uint32_t seat, const worker::DeviceCommand& command, worker::DeviceEvent* event);
   void CheckAnswers(uint32_t shard, const wire::Outbox& out);
   void OnScheduler(const wire::Message& message);
+  wire::Message RosterNow() const;
+  void Lose(uint32_t team);
+  void EvaluateIfDone();
+  bool IsSpared(uint32_t team) const;
   void CheckEnd();
+  int64_t SumOf(uint32_t team, ShardId shard, BucketId bucket, Clock clocks) const;
   void Fail(std::string what);
 
   std::shared_ptr<const cluster::TrainingJob> job_;
   TeamMutant mutant_;
-  uint32_t duplicates_left_;
+  uint32_t duplicates_left_, losses_left_;
+  Epoch epoch_ = 1;
+  std::optional<uint32_t> evaluates_;  // a team
   std::vector<Seat> seats_;
   std::vector<server::Shard> shards_;
   std::map<std::pair<uint32_t, uint32_t>, std::deque<wire::Message>> channels_;  // none is empty

@@ -64,6 +64,8 @@ void Engine::OnRoster(Nanos now, const Message& message, EngineOutput out) {
   epoch_ = message.epoch;
   roster_ = std::make_shared<const wire::Roster>(*roster);
   schedule_.OnRoster(*roster_);
+  const wire::Member* me = FindMember(*roster_, options_->id);
+  if (me != nullptr) blocks_.OnAdmitted(me->admitted);
   if (roster_->share_lead > 0 && phase_ != Phase::kLeft) {
     Message ack = ToScheduler(MessageType::kRosterAck);
     ack.clock = schedule_.Bind(*roster_);
@@ -142,7 +144,7 @@ void Engine::TakeReply(Nanos now, ShardId shard, const Message& reply, EngineOut
 
 // Blocks come when their senders have them: before this worker has begun their clock, too.
 void Engine::OnBlock(Nanos now, const Message& message, EngineOutput out) {
-  if (!blocks_.Keep(message, schedule_.next_clock())) {
+  if (!blocks_.Keep(message, schedule_.next_clock(), phase_ != Phase::kWaiting)) {
     ++progress_.rejects;
     return;
   }

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "base/leaf_tree.h"
 #include "consistency/levels.h"
 
 namespace soapstone::worker {
@@ -29,7 +30,7 @@ const SeatOutline* EngineOptions::SeatOutlineAt(Clock clock) const {
     const auto batch = static_cast<uint64_t>(clock - total_clocks);
     return batch < seat->evaluation_batches ? &seat->evaluation : nullptr;
   }
-  const auto at = seat->steps.find(BatchSamples(clock));
+  const auto at = seat->steps.find(TeamSamples(clock));
   return at == seat->steps.end() ? nullptr : &at->second;
 }
 
@@ -37,6 +38,16 @@ uint64_t EngineOptions::BatchSamples(Clock step) const {
   const uint64_t per_epoch = (train_samples + batch - 1) / batch;
   const uint64_t index = static_cast<uint64_t>(step) % per_epoch;
   return std::min(batch, train_samples - index * batch);
+}
+
+MicroBatchRange EngineOptions::TeamMicroBatches() const {
+  const uint32_t each = micro_batch_count / seat->team.teams;
+  const uint32_t team = Index(wire::TeamOf(id, seat->team));
+  return {team * each, (team + 1) * each};
+}
+
+uint64_t EngineOptions::TeamSamples(Clock step) const {
+  return SamplesOfLeaves(TeamMicroBatches(), micro_batch_count, BatchSamples(step)).size();
 }
 
 ProgramInputs EngineOptions::Inputs() const {

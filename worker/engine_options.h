@@ -24,7 +24,7 @@ struct SeatOptions {
   wire::TeamShape team;
   // The shards of the parameters that it holds, by what its own layout numbers them.
   std::vector<ShardId> shards;
-  std::map<uint64_t, SeatOutline> steps;  // by samples of the batch
+  std::map<uint64_t, SeatOutline> steps;  // by samples of the team's batch
   SeatOutline evaluation;                 // of a batch of held-out samples
   uint64_t evaluation_batches = 0;
   // Clocks by which it runs ahead, and the most by which a seat of the team does
@@ -72,6 +72,9 @@ struct EngineOptions {
   const SeatOutline* SeatOutlineAt(Clock clock) const;
   // Samples of the global batch at a step: the last batch of an epoch may be smaller.
   uint64_t BatchSamples(Clock step) const;
+  // Of a seat: its team's micro-batches, and the samples that they have at a step.
+  MicroBatchRange TeamMicroBatches() const;
+  uint64_t TeamSamples(Clock step) const;
   // Of every program of this worker. Valid as long as the options.
   ProgramInputs Inputs() const;
 };

@@ -78,8 +78,8 @@ std::shared_ptr<const Program> StepSchedule::NextStep(const wire::Roster& roster
   const bool starts_later = latest_start_ > 0 && shard_clock() <= latest_start_;
   std::pair<uint64_t, uint64_t> samples;
   if (options_->seat != nullptr) {
-    samples.first = options_->BatchSamples(clock_);
-    if (RunsForward()) samples.second = options_->BatchSamples(clock_ + options_->lead());
+    samples.first = options_->TeamSamples(clock_);
+    if (RunsForward()) samples.second = options_->TeamSamples(clock_ + options_->lead());
   }
   if (step_ == nullptr || step_epoch_ != epoch || starts_later ||
       step_shares_from_ != shares_from || step_samples_ != samples) {
@@ -113,7 +113,7 @@ Program StepSchedule::BuildStepUnder(const wire::Roster& roster) const {
 
 Program StepSchedule::BuildStepOfSeat() const {
   const ProgramInputs inputs = options_->Inputs();
-  const MicroBatchRange node = {0, options_->micro_batch_count};
+  const MicroBatchRange node = options_->TeamMicroBatches();
   const Clock lead = options_->lead();
   const SeatOutline* outline = options_->SeatOutlineAt(clock_);
   const SeatOutline* ahead = RunsForward() ? options_->SeatOutlineAt(clock_ + lead) : nullptr;

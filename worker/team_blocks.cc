@@ -18,11 +18,18 @@ const SeatOutline::Block* FindBlock(const std::vector<SeatOutline::Block>& block
 
 }  // namespace
 
-bool TeamBlocks::Keep(const wire::Message& message, Clock now) {
+// Of a seat that has not begun, what is here says how far the others are.
+bool TeamBlocks::IsTooEarly(Clock clock, Clock now, bool begun) const {
+  const Clock ahead = 1 + options_->seat->lead_max;
+  if (begun) return clock > now + ahead;
+  return !blocks_.empty() && (clock > blocks_.begin()->first.first + ahead ||
+                              clock + ahead < blocks_.rbegin()->first.first);
+}
+
+bool TeamBlocks::Keep(const wire::Message& message, Clock now, bool begun) {
   const SeatOptions* seat = options_->seat.get();
-  if (seat == nullptr || message.clock < now || message.clock > now + 1 + seat->lead_max) {
-    return false;
-  }
+  if (seat == nullptr || message.clock < now || IsTooEarly(message.clock, now, begun)) return false;
+  if (message.epoch < admitted_) return false;
   const SeatOutline* outline = options_->SeatOutlineAt(message.clock);
   if (outline == nullptr) return false;
   const uint32_t number = wire::As<wire::Block>(message).number;
@@ -33,7 +40,12 @@ bool TeamBlocks::Keep(const wire::Message& message, Clock now) {
   if (message.from != wire::Address::Of(WorkerOf(*expected))) return false;
   const Buffer block = grants ? Buffer() : message.payload[0];
   if (block.size() != expected->bytes || !block.IsFloatAligned()) return false;
-  return blocks_.try_emplace({message.clock, number}, block).second;
+  return blocks_.try_emplace({message.clock, number}, Kept{block, message.epoch}).second;
+}
+
+void TeamBlocks::OnAdmitted(Epoch epoch) {
+  admitted_ = epoch;
+  std::erase_if(blocks_, [&](const auto& kept) { return kept.second.epoch < epoch; });
 }
 
 WorkerId TeamBlocks::WorkerOf(const SeatOutline::Block& block) const {
@@ -55,8 +67,8 @@ std::optional<wire::Waiting> TeamBlocks::WaitsFor(Nanos now) const {
 Buffer TeamBlocks::Take(Clock clock, uint32_t number) {
   const auto at = blocks_.find({clock, number});
   CHECK(at != blocks_.end()) << "a block that is not here";
-  Buffer block = std::move(at->second);
-  at->second = Buffer();  // its place stays: a second copy is known by it
+  Buffer block = std::move(at->second.block);
+  at->second.block = Buffer();  // its place stays: a second copy is known by it
   return block;
 }
 
@@ -66,10 +78,10 @@ void TeamBlocks::DropBefore(Clock clock) {
 
 void TeamBlocks::AddTo(Fingerprint* f) const {
   f->Add(blocks_.size());
-  for (const auto& [key, block] : blocks_) {
+  for (const auto& [key, kept] : blocks_) {
     f->Add(key.first);
     f->Add(key.second);
-    f->Add(block.size());
+    f->Add(kept.block.size());
   }
 }
 

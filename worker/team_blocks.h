@@ -6,7 +6,9 @@
 //  1. Of each (clock, number) at most one is kept, of those of the present clock, of as many as a
 //     seat may run ahead, and of the next: nobody in the team is further ahead, since a seat hears
 //     of each other one that it sends to once a clock (SeatOutline::awaited, or a block).
-//  2. What is kept is of the size that the section expects, from the seat that it expects it of.
+//  2. What is kept is of the size that the section expects, from the seat that it expects it of,
+//  and
+//     not of an epoch before the team's admission: a former team's seats had the same ranks.
 // A value: copied with its engine. Keeps the options, which do not change.
 #pragma once
 
@@ -29,9 +31,12 @@ class TeamBlocks {
   explicit TeamBlocks(std::shared_ptr<const EngineOptions> options)
       : options_(std::move(options)) {}
 
-  // `now`: the clock of the next step. False: it is foreign, of another size, too late, too early
-  // or here already, and not kept.
-  bool Keep(const wire::Message& message, Clock now);
+  // `now`: the clock of the next step. begun: where a seat has not, it does not know at which clock
+  // it will: another of its team that has may be at any. False: it is foreign, of another size, too
+  // late, too early or here already, and not kept.
+  bool Keep(const wire::Message& message, Clock now, bool begun = true);
+  // The roster of this epoch has admitted the worker, and its team.
+  void OnAdmitted(Epoch epoch);
   bool IsHere(Clock clock, uint32_t number) const { return blocks_.contains({clock, number}); }
   // REQUIRES: IsHere.
   Buffer Take(Clock clock, uint32_t number);
@@ -54,10 +59,16 @@ class TeamBlocks {
     Clock clock = 0;
     uint32_t number = 0;
   };
+  bool IsTooEarly(Clock clock, Clock now, bool begun) const;
   WorkerId WorkerOf(const SeatOutline::Block& block) const;
 
   std::shared_ptr<const EngineOptions> options_;
-  std::map<std::pair<Clock, uint32_t>, Buffer> blocks_;
+  struct Kept {
+    Buffer block;
+    Epoch epoch = 0;
+  };
+  std::map<std::pair<Clock, uint32_t>, Kept> blocks_;
+  Epoch admitted_ = 0;  // 0: not yet
   std::optional<Wait> wait_;
 };
 

@@ -12,11 +12,11 @@ class TeamBlocksTest : public ::testing::Test {
   TeamBlocksTest() : blocks_(Shared(Options())) {}
 
   static EngineOptions Options() {
-    EngineOptions options = SmallJob("bsp", 1, 10);
+    EngineOptions options = SmallJob("bsp", 2, 10);
     options.id = WorkerId{5};
     SeatOptions seat = {.team = {.teams = 2, .seats = 4}, .evaluation_batches = 2};
-    seat.steps[10] = {.incoming = {{.number = 7, .seat = 2, .bytes = 16}},
-                      .awaited = {{.number = 20, .seat = 2}}};
+    seat.steps[5] = {.incoming = {{.number = 7, .seat = 2, .bytes = 16}},
+                     .awaited = {{.number = 20, .seat = 2}}};
     seat.evaluation = {.incoming = {{.number = 7, .seat = 2, .bytes = 8}}};
     options.seat = std::make_shared<const SeatOptions>(std::move(seat));
     return options;
@@ -44,6 +44,39 @@ TEST_F(TeamBlocksTest, KeepsWhatComesForThisClockAndTheNext) {
   blocks_.DropBefore(4);
   EXPECT_FALSE(blocks_.IsHere(3, 7));
   EXPECT_TRUE(blocks_.IsHere(4, 7));
+}
+
+TEST_F(TeamBlocksTest, KeepsWhatSeatsThatRunAheadSend) {
+  EngineOptions options = Options();
+  SeatOptions seat = *options.seat;
+  seat.lead_max = 2;
+  options.seat = std::make_shared<const SeatOptions>(std::move(seat));
+  TeamBlocks blocks(Shared(std::move(options)));
+  EXPECT_TRUE(blocks.Keep(BlockOf(6, 6, 7, 16), 3));
+  EXPECT_FALSE(blocks.Keep(BlockOf(6, 7, 7, 16), 3));
+}
+
+TEST_F(TeamBlocksTest, WhatAFormerTeamHasSentIsNotKept) {
+  EXPECT_TRUE(blocks_.Keep(BlockOf(6, 3, 7, 16), 3));  // of epoch 0, before it is admitted
+  blocks_.OnAdmitted(5);
+  EXPECT_FALSE(blocks_.IsHere(3, 7));
+  Message message = BlockOf(6, 3, 7, 16);
+  message.epoch = 4;
+  EXPECT_FALSE(blocks_.Keep(message, 3));
+  message.epoch = 6;
+  EXPECT_TRUE(blocks_.Keep(message, 3));
+}
+
+// It joins at a clock that it does not know yet.
+TEST_F(TeamBlocksTest, BeforeItBeginsItKeepsWhatComesOfTwoClocks) {
+  EXPECT_TRUE(blocks_.Keep(BlockOf(6, 6, 20, 0), 0, /*begun=*/false));
+  EXPECT_TRUE(blocks_.Keep(BlockOf(6, 7, 7, 16), 0, /*begun=*/false));
+  EXPECT_TRUE(blocks_.Keep(BlockOf(6, 6, 7, 16), 0, /*begun=*/false));
+  EXPECT_FALSE(blocks_.Keep(BlockOf(6, 8, 7, 16), 0, /*begun=*/false));
+  EXPECT_FALSE(blocks_.Keep(BlockOf(6, 5, 7, 16), 0, /*begun=*/false));
+  blocks_.DropBefore(6);
+  EXPECT_TRUE(blocks_.IsHere(6, 7));
+  EXPECT_TRUE(blocks_.IsHere(7, 7));
 }
 
 TEST_F(TeamBlocksTest, ASecondCopyIsNotTaken) {

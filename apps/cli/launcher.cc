@@ -30,6 +30,8 @@ namespace soapstone::apps {
 namespace {
 
 constexpr char kScheduler[] = "scheduler";
+constexpr size_t kRecentNews = 16;
+constexpr char kEndedFor[] = "] ended: ";  // in a node's log
 constexpr int kChildrenPollMillis = 100;
 // From a signal or the scheduler's end until the rest are told to end; and until they are killed.
 constexpr Nanos kTermAfter = 1500 * kMillisecond;
@@ -266,7 +268,8 @@ void Launcher::OnReport(const Launched& child, const std::string& line) {
   } else if (auto* news = std::get_if<News>(&*report)) {
     training_ = training_ || news->text == "started";
     console_->Line(PlainText(news->text));  // one line
-    last_news_ = std::move(news->text);
+    if (recent_news_.size() >= kRecentNews) recent_news_.erase(recent_news_.begin());
+    recent_news_.push_back(std::move(news->text));
   } else if (const auto* progress = std::get_if<ProgressReport>(&*report)) {
     if (!stop_.has_value()) console_->Progress(NodeLoop::Now(), ToLine(*progress));
   } else if (auto* result = std::get_if<ResultReport>(&*report)) {
@@ -281,7 +284,17 @@ void Launcher::OnStderrLine(const Launched& child, const std::string& line) {
   if (stop_.has_value() || result_.has_value()) return;
   const bool info = !training_ && absl::EndsWith(child.name(), "-0");  // one of each role will do
   const std::optional<std::string> shown = ForwardedLine(child.label(), line, info);
-  if (shown.has_value()) console_->Line(*shown);
+  if (shown.has_value() && !HasBeenSaid(line)) console_->Line(*shown);
+}
+
+// Why a node was told to end the scheduler has said.
+bool Launcher::HasBeenSaid(const std::string& line) const {
+  const size_t end = line.find(kEndedFor);
+  if (end == std::string::npos) return false;
+  const std::string why = line.substr(end + sizeof(kEndedFor) - 1);
+  return !why.empty() &&
+         std::any_of(recent_news_.begin(), recent_news_.end(),
+                     [&](const std::string& news) { return absl::StartsWith(news, why); });
 }
 
 void Launcher::CheckEndings() {
@@ -457,7 +470,8 @@ void Launcher::ShowEnd() {
     return;
   }
   std::string reason = stop_->reason;
-  if (reason.empty()) reason = stop_->by.empty() ? last_news_ : stop_->by;
+  if (reason.empty())
+    reason = !stop_->by.empty() || recent_news_.empty() ? stop_->by : recent_news_.back();
   if (stop_->reason.empty() && result_.has_value()) {
     reason = result_->code == stop_->code || stop_->by.empty() ? result_->reason : stop_->by;
   }

@@ -85,6 +85,7 @@ class Launcher {
   void ReadChildren();
   void OnReport(const Launched& child, const std::string& line);
   void OnStderrLine(const Launched& child, const std::string& line);
+  bool HasBeenSaid(const std::string& line) const;
   void CheckEndings();
   void OnEnded(const Launched& child);
   // True: a successor will take this worker's place, when it is due.
@@ -119,7 +120,7 @@ class Launcher {
   bool training_ = false;  // past the start barrier
   bool unread_reports_ = false;
   std::optional<int> asked_;  // the exit code of the first signal that asked for the end
-  std::string last_news_;
+  std::vector<std::string> recent_news_;
   std::optional<ResultReport> result_;
   std::vector<NodeReport> nodes_;
   std::optional<Stop> stop_;

@@ -212,11 +212,13 @@ absl::StatusOr<std::unique_ptr<EventReports>> OpenEvents(const Job& job, ReportS
   return EventReports::Open(folder, rate, job.total_clocks, next);
 }
 
-// Of a worker of the job.
-bool KeepsParameters(const Job& job) { return job.team != nullptr && job.team->plan.owned; }
+// A worker of that rank.
+bool KeepsParameters(const Job& job, int64_t rank) {
+  return job.team != nullptr && job.team->KeepsParameters(rank);
+}
 
 absl::Status CheckRole(wire::Role role, const Job& job) {
-  if (role != wire::Role::kServer || !KeepsParameters(job)) return absl::OkStatus();
+  if (role != wire::Role::kServer || !KeepsParameters(job, 0)) return absl::OkStatus();
   return absl::InvalidArgumentError(
       absl::StrCat("cluster.strategy: of ", job.config.cluster().strategy(),
                    " workers keep the parameters, so the job has no server to start"));
@@ -285,7 +287,7 @@ struct WorkerProcess {
 absl::StatusOr<int> RunWorker(const NodeFlags& flags, WorkerProcess process, SignalWatch* signals,
                               OutputThread* output, LogOutput* log) {
   std::optional<ServerNode> server;
-  if (KeepsParameters(*process.job)) {
+  if (KeepsParameters(*process.job, process.registration.wanted_rank)) {
     const NodeFlags beside = FlagsBeside(flags);
     SOAP_ASSIGN_OR_RETURN(auto keys, KeysBeside(flags, *process.job));
     SOAP_ASSIGN_OR_RETURN(
@@ -325,12 +327,12 @@ absl::Status CheckFlags(wire::Role role, const NodeFlags& flags, const wire::Clu
 absl::Status CheckStart(wire::Role role, const NodeFlags& flags, const Job& job) {
   SOAP_RETURN_IF_ERROR(CheckFlags(role, flags, job.config.cluster()));
   SOAP_RETURN_IF_ERROR(KeysOf(role, flags).status());
-  if (role == wire::Role::kWorker && KeepsParameters(job)) {
-    SOAP_RETURN_IF_ERROR(KeysBeside(flags, job).status());
-  }
   if (!flags.bind.empty()) SOAP_RETURN_IF_ERROR(transport::CheckEndpoint(flags.bind));
   SOAP_RETURN_IF_ERROR(CheckRole(role, job));
   SOAP_ASSIGN_OR_RETURN(const RankChoice rank, RankOf(role, flags, job));
+  if (role == wire::Role::kWorker && KeepsParameters(job, rank.rank)) {
+    SOAP_RETURN_IF_ERROR(KeysBeside(flags, job).status());
+  }
   // Server 0 writes the model.
   SOAP_RETURN_IF_ERROR(
       CheckOutputs(job.config, {.model = role == wire::Role::kServer && rank.rank <= 0,

@@ -83,13 +83,14 @@ absl::StatusOr<Device> MakeDevice(const Job& job, WorkerId worker,
 }
 
 // Of the server beside a seat: values, the version that is being made, the optimizer's state, and a
-// gradient of each holder.
+// gradient of each holder in each team.
 uint64_t KeptBytes(const Job& job, uint32_t rank) {
   const uint64_t state = 2 + compute::FloatsOf(job.specs.optimizer.kind);
   uint64_t bytes = 0;
   for (uint32_t set = 0; set < job.team->sets(); ++set) {
     const ShardId shard{rank * job.team->sets() + set};
-    const uint64_t floats = state + cluster::HoldersOf(*job.team, shard).size();
+    const uint64_t floats =
+        state + job.team->shape.teams * cluster::HoldersOf(*job.team, shard).size();
     bytes += job.layout->elements(shard) * sizeof(float) * floats;
   }
   return bytes;
@@ -146,8 +147,12 @@ absl::StatusOr<std::shared_ptr<worker::SeatExecutor>> PrepareSeat(const Job& job
   const uint64_t before = ReadResidentMemory().now_bytes;
   SOAP_ASSIGN_OR_RETURN(std::shared_ptr<worker::SeatExecutor> seat,
                         worker::SeatExecutor::Create(std::move(options)));
-  const bool keeps = job.team->plan.owned;
-  const std::string what = absl::StrCat("seat ", rank, " of ", job.config.cluster().strategy(),
+  const bool keeps = job.team->KeepsParameters(rank);
+  const wire::TeamShape& shape = job.team->shape;
+  const std::string of_team =
+      shape.teams > 1 ? absl::StrCat(" of team ", Index(wire::TeamOf(WorkerId{rank}, shape))) : "";
+  const std::string what = absl::StrCat("seat ", wire::SeatOf(WorkerId{rank}, shape), of_team,
+                                        ", by ", job.config.cluster().strategy(),
                                         keeps ? ", with the parameters that it keeps," : "");
   const uint64_t needed = seat->memory_bytes() + (keeps ? KeptBytes(job, rank) : 0);
   SOAP_RETURN_IF_ERROR(CheckFits(what, needed, available));

@@ -212,7 +212,7 @@ void WorkerNode::Dispatch(Nanos now, const wire::Message& message) {
         Index(consistency::ShardFor(self, ShardId{0}, servers, job_->specs.policy));
     loop_.router().Follow(*roster);
     loop_.router().ConnectServers(*roster, first, first + servers);
-    loop_.router().ConnectWorkers(*roster);
+    loop_.router().ConnectWorkers(cluster::ReachedBy(job_->team.get(), self, *roster));
   }
   const cluster::WorkerRecipients to = cluster::RecipientsOf(message, peer_.has_value());
   if (to.peer) {

@@ -1,6 +1,7 @@
 #include "cluster/team/job_strategy.h"
 
 #include <algorithm>
+#include <bit>
 #include <cerrno>
 #include <cstring>
 #include <filesystem>
@@ -13,6 +14,7 @@
 #include "absl/strings/str_cat.h"
 #include "base/counted.h"
 #include "base/files/whole_file.h"
+#include "base/leaf_tree.h"
 #include "base/sha256.h"
 #include "base/status_macros.h"
 #include "cluster/job_config.h"
@@ -50,28 +52,139 @@ bool KeptByWorkers(const wire::Strategy& strategy) {
   return strategy.synchronization() == planner::NameOf(planner::Synchronization::kOwner);
 }
 
-absl::Status CheckSizes(const wire::JobConfig& config, const wire::Strategy& strategy) {
-  const std::string& file = config.cluster().strategy();
-  if (config.cluster().workers() != strategy.devices()) {
-    return Refuse(
-        absl::StrCat(file, " is for ", Counted(strategy.devices(), "device"), "; the job has ",
-                     Counted(config.cluster().workers(), "worker"),
-                     ": leave that out, or plan with --devices=", config.cluster().workers()));
-  }
-  if (config.training().batch() != static_cast<uint64_t>(strategy.batch())) {
-    return Refuse(
-        absl::StrCat(file, " is for a batch of ", strategy.batch(), "; training.batch is ",
-                     config.training().batch(),
-                     ": leave that out, or plan with --batch=", config.training().batch()));
-  }
-  const int64_t micro_batches = std::max<int64_t>(1, strategy.micro_batches());
-  if (config.training().micro_batches() != micro_batches) {
+uint32_t MicroBatchesOf(const wire::Strategy& strategy) {
+  return static_cast<uint32_t>(std::max<int64_t>(1, strategy.micro_batches()));
+}
+
+// "for 2 devices", of several teams "for 2 devices, which of 3 teams are 6".
+std::string For(const std::string& each, uint64_t count, uint32_t teams) {
+  if (teams == 1) return absl::StrCat("for ", each);
+  return absl::StrCat("for ", each, ", which of ", teams, " teams are ", count * teams);
+}
+
+// What else would do where the job has `given` of what a team has `each` of.
+std::string OrPlanWith(const char* flag, uint64_t given, uint32_t teams) {
+  if (given == 0 || given % teams != 0) return "";
+  return absl::StrCat(", or plan with --", flag, "=", given / teams);
+}
+
+absl::Status CheckWorkerCount(const wire::Cluster& cluster, const wire::Strategy& strategy) {
+  const uint32_t workers = cluster.workers();
+  if (workers == uint64_t{strategy.devices()} * cluster.teams()) return absl::OkStatus();
+  const bool whole = workers % strategy.devices() == 0;
+  const std::string teams =
+      whole ? absl::StrCat(", or take --teams=", workers / strategy.devices()) : "";
+  return Refuse(
+      absl::StrCat(cluster.strategy(), " is ",
+                   For(Counted(strategy.devices(), "device"), strategy.devices(), cluster.teams()),
+                   "; the job has ", Counted(workers, "worker"), ": leave that out", teams,
+                   OrPlanWith("devices", workers, cluster.teams())));
+}
+
+// Under a fixed tree a team pushes the sum of its micro-batches, which must be one of the tree's.
+absl::Status CheckNodes(const wire::JobConfig& config, const consistency::PolicyTraits& policy,
+                        uint32_t each) {
+  const uint32_t all = config.training().micro_batches();
+  for (uint32_t first = 0; policy.fixed_tree && first < all; first += each) {
+    if (IsCanonicalNode({first, first + each}, all)) continue;
     return Refuse(absl::StrCat(
-        file, " is for ", micro_batches, micro_batches == 1 ? " micro-batch" : " micro-batches",
-        "; training.micro_batches is ", config.training().micro_batches(),
-        ": leave that out, or plan with --micro_batches=", config.training().micro_batches()));
+        config.cluster().strategy(), " has ", each, " micro-batches: under ", policy.spec,
+        " those of each of ", config.cluster().teams(),
+        " teams must be summed by themselves, which they are where they are a power of two: plan "
+        "with --micro_batches=",
+        std::bit_floor(each), " or ", std::bit_ceil(each)));
   }
   return absl::OkStatus();
+}
+
+absl::Status CheckSizes(const wire::JobConfig& config, const consistency::PolicyTraits& policy,
+                        const wire::Strategy& strategy) {
+  const std::string& file = config.cluster().strategy();
+  const uint32_t teams = config.cluster().teams();
+  SOAP_RETURN_IF_ERROR(CheckWorkerCount(config.cluster(), strategy));
+  const auto batch = static_cast<uint64_t>(strategy.batch());
+  const uint64_t given = config.training().batch();
+  if (given != batch * teams) {
+    return Refuse(absl::StrCat(file, " is ", For(absl::StrCat("a batch of ", batch), batch, teams),
+                               "; training.batch is ", given, ": leave that out",
+                               OrPlanWith("batch", given, teams)));
+  }
+  const uint32_t micro_batches = MicroBatchesOf(strategy);
+  const uint64_t asked = config.training().micro_batches();
+  if (asked != uint64_t{micro_batches} * teams) {
+    const std::string each =
+        absl::StrCat(micro_batches, micro_batches == 1 ? " micro-batch" : " micro-batches");
+    return Refuse(absl::StrCat(file, " is ", For(each, micro_batches, teams),
+                               "; training.micro_batches is ", asked, ": leave that out",
+                               OrPlanWith("micro_batches", asked, teams)));
+  }
+  return CheckNodes(config, policy, micro_batches);
+}
+
+// Of a full batch, and of an epoch's last.
+struct TeamSizes {
+  uint32_t teams = 1;
+  uint32_t micro_batches = 1;  // of a team
+  MicroBatchRange Of(uint32_t team) const {
+    return {team * micro_batches, (team + 1) * micro_batches};
+  }
+  SampleRange Samples(MicroBatchRange leaves, int64_t batch) const {
+    return SamplesOfLeaves(leaves, teams * micro_batches, static_cast<uint64_t>(batch));
+  }
+  bool HasSamples(uint64_t batch) const { return batch == 0 || batch >= teams * micro_batches; }
+  // A team cuts its samples into the same micro-batches as the whole batch is cut into.
+  bool CutsAlike(int64_t batch) const {
+    for (uint32_t team = 0; team < teams; ++team) {
+      const SampleRange own = Samples(Of(team), batch);
+      for (uint32_t i = 0; i < micro_batches; ++i) {
+        const uint32_t leaf = team * micro_batches + i;
+        const SampleRange part = SamplesOfLeaves({i, i + 1}, micro_batches, own.size());
+        if (part.end != Samples({leaf, leaf + 1}, batch).end - own.begin) return false;
+      }
+    }
+    return true;
+  }
+};
+
+// The greatest batch below, whose last of an epoch is whole or has samples for all.
+std::string BatchThatWouldDo(const TeamSizes& sizes, uint64_t train_samples, uint64_t batch,
+                             bool alike) {
+  for (uint64_t n = std::min(batch - 1, train_samples); n >= sizes.teams * sizes.micro_batches;
+       --n) {
+    const uint64_t rest = train_samples % n;
+    const bool cut = !alike || rest == 0 || sizes.CutsAlike(static_cast<int64_t>(rest));
+    if (n % sizes.teams != 0 || !sizes.HasSamples(rest) || !cut) continue;
+    return absl::StrCat("training.batch: ", n, " would do (plan with --batch=", n / sizes.teams,
+                        ")");
+  }
+  return "take fewer teams, or fewer micro-batches";
+}
+
+// The sizes of a team's batch that occur, the full one first. Of one team the lowering says which
+// parts have nothing.
+absl::StatusOr<std::vector<int64_t>> SizesOf(const TeamSizes& sizes, uint64_t train_samples,
+                                             uint64_t batch, bool alike) {
+  std::vector<int64_t> of_teams;
+  for (const int64_t n : BatchSizes(train_samples, batch)) {
+    if (sizes.teams > 1 && !sizes.HasSamples(static_cast<uint64_t>(n))) {
+      return Refuse(absl::StrCat(
+          "a batch of ", n, " samples, an epoch's last, has none for some micro-batch of ",
+          sizes.teams, " teams: ", BatchThatWouldDo(sizes, train_samples, batch, alike)));
+    }
+    if (alike && !sizes.CutsAlike(n)) {
+      return Refuse(absl::StrCat(
+          "a batch of ", n, " samples, an epoch's last, is cut into other micro-batches by ",
+          sizes.teams,
+          " teams than by one: ", BatchThatWouldDo(sizes, train_samples, batch, alike)));
+    }
+    for (uint32_t team = 0; team < sizes.teams; ++team) {
+      const auto samples = static_cast<int64_t>(sizes.Samples(sizes.Of(team), n).size());
+      if (std::find(of_teams.begin(), of_teams.end(), samples) == of_teams.end()) {
+        of_teams.push_back(samples);
+      }
+    }
+  }
+  return of_teams;
 }
 
 }  // namespace
@@ -98,20 +211,29 @@ absl::Status FillFromStrategy(wire::JobConfig* config) {
     config->set_policy(absl::StrCat("ssp:s=", strategy.staleness()));
   }
   wire::Cluster* cluster = config->mutable_cluster();
-  if (cluster->workers() == 0) cluster->set_workers(strategy.devices());
+  if (cluster->teams() == 0) cluster->set_teams(1);
+  const uint64_t teams = cluster->teams();
+  const uint64_t largest = std::max<uint64_t>(
+      {strategy.devices(), static_cast<uint64_t>(strategy.batch()), MicroBatchesOf(strategy)});
+  if (teams * largest > UINT32_MAX) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("cluster.teams: ", teams, " of ", file.path, " are too many"));
+  }
+  const auto of_teams = [teams](uint64_t each) { return static_cast<uint32_t>(teams * each); };
+  if (cluster->workers() == 0) cluster->set_workers(of_teams(strategy.devices()));
+  // Those beside the workers of team 0.
   if (KeptByWorkers(strategy)) cluster->set_servers(strategy.devices());
   wire::Training* training = config->mutable_training();
-  if (training->batch() == 0) training->set_batch(static_cast<uint32_t>(strategy.batch()));
+  if (training->batch() == 0) training->set_batch(of_teams(strategy.batch()));
   if (training->micro_batches() == 0) {
-    training->set_micro_batches(
-        static_cast<uint32_t>(std::max<int64_t>(1, strategy.micro_batches())));
+    training->set_micro_batches(of_teams(MicroBatchesOf(strategy)));
   }
   return absl::OkStatus();
 }
 
 absl::Status CheckStrategyGoes(const wire::JobConfig& config, const cluster::JobSpecs& specs,
                                const wire::Strategy& strategy) {
-  SOAP_RETURN_IF_ERROR(CheckSizes(config, strategy));
+  SOAP_RETURN_IF_ERROR(CheckSizes(config, specs.policy, strategy));
   if (!TakesTeams(specs.policy)) {
     return Refuse(absl::StrCat("policy ", specs.policy.spec,
                                " does not take a model that is split over workers; bsp, ssp, dssp, "
@@ -159,20 +281,23 @@ std::vector<int64_t> BatchSizes(uint64_t train_samples, uint64_t batch) {
   return sizes;
 }
 
-absl::StatusOr<std::shared_ptr<const cluster::TeamJob>> MakeTeam(const JobStrategy& file,
-                                                                 const models::Graph& graph,
-                                                                 uint64_t train_samples,
-                                                                 uint64_t test_samples) {
-  const auto batch = static_cast<uint64_t>(file.strategy.batch());
+absl::StatusOr<std::shared_ptr<const cluster::TeamJob>> MakeTeams(const JobStrategy& file,
+                                                                  const models::Graph& graph,
+                                                                  const TeamsOf& of) {
+  const TeamSizes each = {.teams = of.teams, .micro_batches = MicroBatchesOf(file.strategy)};
+  const uint64_t batch = of.teams * static_cast<uint64_t>(file.strategy.batch());
+  SOAP_ASSIGN_OR_RETURN(const std::vector<int64_t> sizes,
+                        SizesOf(each, of.train_samples, batch, of.fixed_tree));
   auto team = std::make_shared<cluster::TeamJob>();
   absl::StatusOr<planner::TeamPlan> plan =
-      planner::PlanTeam(graph, file.strategy, file.path, BatchSizes(train_samples, batch));
+      planner::PlanTeam(graph, file.strategy, file.path, sizes);
   if (!plan.ok()) return Refuse(std::string(plan.status().message()));
   team->plan = *std::move(plan);
-  team->shape = {.teams = 1, .seats = team->plan.seats};
-  team->evaluation_batch = std::min(train_samples, batch);
-  team->evaluation_batches = (test_samples + team->evaluation_batch - 1) / team->evaluation_batch;
-  if (test_samples == 0) return Refuse("a team evaluates held-out samples, and there are none");
+  team->shape = {.teams = of.teams, .seats = team->plan.seats};
+  team->evaluation_batch = static_cast<uint64_t>(sizes[0]);
+  team->evaluation_batches =
+      (of.test_samples + team->evaluation_batch - 1) / team->evaluation_batch;
+  if (of.test_samples == 0) return Refuse("a team evaluates held-out samples, and there are none");
   return team;
 }
 

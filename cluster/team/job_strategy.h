@@ -27,9 +27,9 @@ struct JobStrategy {
 // The job's, which it must name. Errors: the file and why, one line.
 absl::StatusOr<JobStrategy> ReadJobStrategy(const wire::JobConfig& config);
 
-// Sets what the job leaves open and the strategy says: model, workers, batch, micro-batches, and of
-// one with a staleness s the policy ssp:s. Where
-// its workers keep the parameters there is a server beside each, whatever the job says.
+// Sets what the job leaves open and the strategy says, for as many teams as the job has: model,
+// workers, batch, micro-batches, and of one with a staleness s the policy ssp:s. Where its workers
+// keep the parameters there is a server beside each of team 0, whatever the job says.
 // Errors: as ReadJobStrategy; nothing where the job names none.
 absl::Status FillFromStrategy(wire::JobConfig* config);
 
@@ -49,10 +49,16 @@ absl::Status CheckUnsplit(const wire::JobConfig& config, const char* what);
 // Sizes of the batches of an epoch, the full one first.
 std::vector<int64_t> BatchSizes(uint64_t train_samples, uint64_t batch);
 
-// The team. Errors: those of PlanTeam, naming the file; no held-out samples.
-absl::StatusOr<std::shared_ptr<const cluster::TeamJob>> MakeTeam(const JobStrategy& file,
-                                                                 const models::Graph& graph,
-                                                                 uint64_t train_samples,
-                                                                 uint64_t test_samples);
+struct TeamsOf {
+  uint32_t teams = 1;
+  uint64_t train_samples = 0, test_samples = 0;
+  bool fixed_tree = false;  // the policy promises the bits of a sum over all micro-batches
+};
+// The teams, which are alike. Errors: those of PlanTeam, naming the file; no held-out samples; a
+// last batch of an epoch of which some micro-batch has nothing, or that teams would cut into others
+// than the fixed tree is of.
+absl::StatusOr<std::shared_ptr<const cluster::TeamJob>> MakeTeams(const JobStrategy& file,
+                                                                  const models::Graph& graph,
+                                                                  const TeamsOf& of);
 
 }  // namespace soapstone::apps

@@ -30,6 +30,11 @@ std::vector<ShardId> ShardsOf(const TeamJob& team, uint32_t seat, const wire::La
   return shards;
 }
 
+wire::Roster ReachedBy(const TeamJob* team, WorkerId worker, const wire::Roster& roster) {
+  if (team == nullptr) return roster;
+  return wire::OnlyTeam(roster, wire::TeamOf(worker, team->shape), team->shape);
+}
+
 void AddGrants(const planner::TeamProgram& program, uint32_t seat, bool forward,
                worker::SeatOutline* outline) {
   std::set<std::pair<uint32_t, uint32_t>> pairs;

@@ -25,6 +25,8 @@ struct TeamJob {
   uint64_t evaluation_batches = 0;  // of the held-out samples
 
   uint32_t sets() const { return static_cast<uint32_t>(plan.pieces.sets.size()); }
+  // Server k is in the process of worker k, which is seat k of team 0.
+  bool KeepsParameters(int64_t worker) const { return plan.owned && worker < shape.seats; }
 };
 
 // The seats that hold a shard's parameters, ascending.
@@ -33,6 +35,10 @@ const std::vector<uint32_t>& HoldersOf(const TeamJob& team, ShardId shard);
 Clock OwnLagOf(const TeamJob& team, ShardId shard);
 // The shards that a seat holds, ascending; none of those without parameters.
 std::vector<ShardId> ShardsOf(const TeamJob& team, uint32_t seat, const wire::Layout& layout);
+
+// The roster, of a team with the worker's own team alone: other teams' workers it has no word for.
+// team: null where there is none.
+wire::Roster ReachedBy(const TeamJob* team, WorkerId worker, const wire::Roster& roster);
 
 // Who must hear of whom at each clock (SeatOutline::grants, awaited): for each seat that sends to
 // another and gets nothing of it, one word back. forward: of the messages of forward halves alone.

@@ -135,6 +135,49 @@ TEST_F(TeamTest, ATeamThatLacksASeatIsNoMember) {
   EXPECT_EQ(shard_->policy().Frontier(), 1);
 }
 
+// Under the ranks of a team that was lost, in an admission of its own.
+TEST_F(TeamTest, AnotherTeamUnderItsRanksBeginsAnew) {
+  StartTeams(2, {0, 3}, "ssp:s=3");
+  SendPush(4, 0, 10);
+  for (const uint32_t worker : {0, 3}) {
+    SendPush(worker, 0, 1);
+    Send(Clocked(worker, 1, 1));
+  }
+  const wire::Roster both = roster_;
+  for (int i = 0; i < 4; ++i) roster_.workers.pop_back();
+  SendRoster(2);
+  EXPECT_EQ(shard_->policy().Frontier(), 1);
+  SendPush(7, 0, 20);  // late
+  EXPECT_EQ(shard_->stats().rejects, 1u);
+  roster_ = both;
+  for (size_t i = 4; i < 8; ++i) {
+    roster_.workers.Mutable()[i].admitted = 3;
+    roster_.workers.Mutable()[i].joining = true;
+  }
+  const wire::Outbox acks = SendRoster(3);
+  ASSERT_EQ(acks.messages.size(), 1u);
+  EXPECT_EQ(acks.messages[0].clock, 1);
+  EXPECT_EQ(shard_->policy().clocks().members(), 2u);
+  SendPush(7, 0, 20);  // later still: of epoch 1
+  EXPECT_EQ(shard_->stats().rejects, 2u);
+  for (size_t i = 4; i < 8; ++i) {
+    roster_.workers.Mutable()[i].joining = false;
+    roster_.workers.Mutable()[i].start = 1;
+  }
+  SendRoster(4);
+  for (const uint32_t worker : {4, 7}) {
+    Message push = Push(worker, 1, {0, 1}, 5);
+    push.epoch = 4;
+    EXPECT_TRUE(Send(push).messages.empty());
+    Message clock = Clocked(worker, 2, 1);
+    clock.epoch = 4;
+    Send(clock);
+  }
+  EXPECT_EQ(Value(), -2 - 10);
+  EXPECT_EQ(shard_->policy().Frontier(), 1);  // the other team's
+  EXPECT_EQ(shard_->stats().rejects, 2u);
+}
+
 TEST_F(TeamTest, WhatWaitsForOthersCountsAsHeld) {
   StartTeams(1, {0, 1, 2});
   SendPush(0, 0, 1);

@@ -78,7 +78,7 @@ Strategy StrategyOf(const OpGraph& graph, TeamShapeKind kind) {
 }
 
 std::shared_ptr<const cluster::TrainingJob> JobOf(TeamShapeKind kind, const std::string& policy,
-                                                  Clock clocks, uint32_t window) {
+                                                  Clock clocks, uint32_t window, uint32_t teams) {
   const models::Graph model = *models::BuildModel("softmax", {.image = {1, 2, 4}, .classes = 4});
   const models::Graph deep = *models::BuildModel("mlp:tiny", {.image = {1, 2, 4}, .classes = 4});
   const bool shallow = kind == TeamShapeKind::kForward || kind == TeamShapeKind::kShared;
@@ -88,7 +88,7 @@ std::shared_ptr<const cluster::TrainingJob> JobOf(TeamShapeKind kind, const std:
       *planner::MakeOpGraph(graph, {.batch = kBatch, .micro_batches = micro_batches});
   const Strategy strategy = StrategyOf(plan, kind);
   auto team = std::make_shared<cluster::TeamJob>();
-  team->shape = {.teams = 1, .seats = kSeats};
+  team->shape = {.teams = teams, .seats = kSeats};
   team->evaluation_batch = kBatch;
   team->evaluation_batches = 2;
   team->plan.seats = kSeats;
@@ -107,10 +107,10 @@ std::shared_ptr<const cluster::TrainingJob> JobOf(TeamShapeKind kind, const std:
       {.shard_count = team->sets(), .bucket_bytes = uint64_t{1} << 30}));
   job->worker_layout = job->layout;
   job->ops = std::make_shared<const std::vector<worker::OpOutline>>();
-  job->batch = job->train_samples = kBatch;
-  job->micro_batches = static_cast<uint32_t>(micro_batches);
+  job->batch = job->train_samples = teams * kBatch;
+  job->micro_batches = teams * static_cast<uint32_t>(micro_batches);
   job->total_clocks = clocks;
-  job->workers = kSeats;
+  job->workers = teams * kSeats;
   job->team = std::move(team);
   return job;
 }
@@ -122,12 +122,16 @@ struct TeamSpace {
   Clock clocks = 2;
   uint32_t duplicates = 0;
   uint32_t window = 1;  // iterations under way
+  uint32_t teams = 1;
+  uint32_t losses = 0;  // of teams
 };
 
 sim::ExploreReport ExploreTeam(const TeamSpace& space, TeamMutant mutant = TeamMutant::kNone) {
-  const TeamWorld start({.job = JobOf(space.kind, space.policy, space.clocks, space.window),
-                         .duplicates = space.duplicates,
-                         .mutant = mutant});
+  const TeamWorld start(
+      {.job = JobOf(space.kind, space.policy, space.clocks, space.window, space.teams),
+       .duplicates = space.duplicates,
+       .losses = space.losses,
+       .mutant = mutant});
   return sim::Explore(start, {.states_max = 3'000'000});
 }
 
@@ -143,7 +147,12 @@ std::vector<TeamSpace> Spaces() {
           {"window of two", TeamShapeKind::kPipeline, "ssp:s=1", 3, 0, 2},
           {"window of two, a message twice", TeamShapeKind::kPipeline, "ssp:s=1", 2, 1, 2},
           {"window of two, forward", TeamShapeKind::kForward, "ssp:s=1", 3, 0, 2},
-          {"window of two, nobody ahead", TeamShapeKind::kShared, "ssp:s=1", 3, 0, 2}};
+          {"window of two, nobody ahead", TeamShapeKind::kShared, "ssp:s=1", 3, 0, 2},
+          {"two teams", TeamShapeKind::kShared, "bsp", 2, 0, 1, 2},
+          {"two teams under ssp", TeamShapeKind::kShared, "ssp:s=1", 2, 0, 1, 2},
+          {"two teams, one is lost", TeamShapeKind::kShared, "ssp:s=1", 2, 0, 1, 2, 1},
+          {"two pipelines, one is lost", TeamShapeKind::kForward, "ssp:s=1", 2, 0, 1, 2, 1},
+          {"two pipelines, window of two", TeamShapeKind::kForward, "ssp:s=1", 2, 0, 2, 2}};
 }
 
 TEST(TeamSpaceTest, EveryInterleavingHolds) {

@@ -25,4 +25,13 @@ Roster TeamRoster(const Roster& roster, const TeamShape& shape) {
   return teams;
 }
 
+Roster OnlyTeam(const Roster& roster, WorkerId team, const TeamShape& shape) {
+  Roster only = roster;
+  only.workers = {};
+  for (const Member& member : roster.workers) {
+    if (TeamOf(member.worker, shape) == team) only.workers.push_back(member);
+  }
+  return only;
+}
+
 }  // namespace soapstone::wire

@@ -30,5 +30,7 @@ inline WorkerId WorkerAt(WorkerId team, uint32_t seat, const TeamShape& shape) {
 // The teams all of whose seats are members, as members: admitted with the last of them, and from
 // its start on.
 Roster TeamRoster(const Roster& roster, const TeamShape& shape);
+// The roster, with the workers of one team alone: those that speak with each other.
+Roster OnlyTeam(const Roster& roster, WorkerId team, const TeamShape& shape);
 
 }  // namespace soapstone::wire

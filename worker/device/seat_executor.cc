@@ -9,7 +9,6 @@
 #include <variant>
 
 #include "base/finite.h"
-#include "base/leaf_tree.h"
 #include "base/status_macros.h"
 #include "models/runtime/model_input.h"
 
@@ -187,9 +186,15 @@ SeatExecutor::Lane& SeatExecutor::LaneOf(Clock clock) {
   return lanes_[static_cast<size_t>(clock) % lanes_.size()];
 }
 
+SampleRange SeatExecutor::SamplesAt(Clock clock) const {
+  const uint32_t first = options_.team * options_.micro_batches;
+  return SamplesOfLeaves({first, first + options_.micro_batches},
+                         options_.teams * options_.micro_batches, batches_.BatchSamples(clock));
+}
+
 SeatExecutor::Bound& SeatExecutor::BoundAt(Clock clock) {
   std::map<uint64_t, Bound>& bound = LaneOf(clock).bound;
-  const auto at = bound.find(batches_.BatchSamples(clock));
+  const auto at = bound.find(SamplesAt(clock).size());
   CHECK(at != bound.end()) << "a batch of a size that the strategy was not lowered for";
   return at->second;
 }
@@ -229,6 +234,7 @@ bool SeatExecutor::ReadsData(const models::Section& section) const {
 
 void SeatExecutor::CarryOut(const DeviceCommand& command, const BeginBatch& begin, DeviceEvent*) {
   int64_t counted = INT64_MAX;
+  uint64_t first_sample = 0;
   Lane& lane = LaneOf(command.clock);
   if (begin.held_out) {
     if (!evaluates_.has_value()) {
@@ -247,12 +253,16 @@ void SeatExecutor::CarryOut(const DeviceCommand& command, const BeginBatch& begi
     counted = static_cast<int64_t>(options_.data->test.size() - batch * options_.evaluation_batch);
   } else {
     lane.running = &BoundAt(command.clock);
-    const uint64_t samples = batches_.BatchSamples(command.clock);
+    const SampleRange samples = SamplesAt(command.clock);
+    first_sample = samples.begin;
     if (ReadsData(lane.running->runner->section())) {
-      batches_.Fill({.clock = command.clock, .begin = 0, .end = samples}, &lane.feed);
+      batches_.Fill({.clock = command.clock, .begin = samples.begin, .end = samples.end},
+                    &lane.feed);
     }
   }
-  models::SectionBatch batch = {.step = static_cast<uint64_t>(command.clock), .counted = counted};
+  models::SectionBatch batch = {.step = static_cast<uint64_t>(command.clock),
+                                .first_sample = first_sample,
+                                .counted = counted};
   lane.fields = models::FieldsOf(lane.feed);
   batch.fields = lane.fields;
   const std::vector<models::FieldSpec> specs = options_.data->train.fields();
@@ -413,7 +423,7 @@ void SeatExecutor::CarryOut(const DeviceCommand& command, const CollectBucket& c
     event->frames.push_back(
         sum.stack[0].View(slice.begin * sizeof(float), slice.elements() * sizeof(float)));
   }
-  event->samples = batches_.BatchSamples(command.clock);
+  event->samples = SamplesAt(command.clock).size();
 }
 
 void SeatExecutor::CarryOut(const DeviceCommand& command, const EvaluateModel&,

@@ -19,6 +19,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "base/leaf_tree.h"
 #include "base/memory/buffer.h"
 #include "base/piece_runs.h"
 #include "compute/kernel.h"
@@ -34,15 +35,16 @@
 namespace soapstone::worker {
 
 struct SeatExecutorOptions {
-  // By samples of the batch; and of a batch of held-out samples, of `evaluation_batch`.
+  // By samples of the team's batch; and of a batch of held-out samples, of `evaluation_batch`.
   std::map<uint64_t, std::shared_ptr<const models::Section>> sections;
   std::shared_ptr<const models::Section> evaluation;
   uint64_t evaluation_batch = 1;
   std::shared_ptr<const models::TrainTest> data;
   std::shared_ptr<const wire::Layout> layout;  // of the pieces that it holds
   uint64_t seed = 0;
-  uint64_t batch = 1;
+  uint64_t batch = 1;  // of all teams
   uint32_t micro_batches = 1;
+  uint32_t team = 0, teams = 1;  // whose micro-batches they are: `team`'s of those of so many teams
   std::shared_ptr<compute::Backend> backend;  // not null
   Clock total_clocks = 0;
   Clock lead = 0;  // so many clocks it is given forward halves before the backward ones
@@ -122,6 +124,8 @@ class SeatExecutor {
     LOG(FATAL) << "not a seat's to do";
   }
 
+  // The team's, of the batch of a clock.
+  SampleRange SamplesAt(Clock clock) const;
   Bound& BoundAt(Clock clock);
   void LoadInto(Bound* bound);
   void FillHeldOut(uint64_t batch, Lane* lane);
