@@ -72,6 +72,11 @@ absl::StatusOr<Strategy> ForOtherBatch(const OpGraph& from, const Strategy& stra
   return other;
 }
 
+bool TeamPlan::ReadsAhead() const {
+  return window > 1 &&
+         std::all_of(leads.begin(), leads.end(), [](uint32_t lead) { return lead == 0; });
+}
+
 absl::StatusOr<TeamPlan> PlanTeam(const models::Graph& graph, const wire::Strategy& message,
                                   const std::string& file, const std::vector<int64_t>& sizes) {
   TeamPlan plan = {

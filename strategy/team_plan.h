@@ -30,6 +30,8 @@ struct TeamPlan {
   std::map<int64_t, TeamProgram> steps;  // by samples of the batch
 
   uint32_t LeadOf(uint32_t seat) const { return seat < leads.size() ? leads[seat] : 0; }
+  // Seats ask for the parameters of the next clock as they begin one (strategy/window.h).
+  bool ReadsAhead() const;
 };
 
 // sizes: of the batches that occur, the strategy's own first. `file` stands for the text in errors.

@@ -2,7 +2,9 @@
 // with a lead of a runs, in one step, the forward halves of clock c + a, then the backward halves
 // of clock c: so the stages of a pipeline work on different clocks and none waits for the others
 // (1F1B with stashed weights: Narayanan et al., PipeDream, SOSP 2019). Its reads of parameters lag
-// by its lead, which a bounded staleness of the same covers. Values.
+// by its lead, which a bounded staleness of the same covers. Where no seat has a stage behind it,
+// they ask for the next clock's parameters as they begin one, and compute meanwhile: reads lag by
+// one. Values.
 #pragma once
 
 #include <cstdint>

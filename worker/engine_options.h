@@ -31,6 +31,7 @@ struct SeatOptions {
   // (strategy/window.h).
   Clock lead = 0;
   Clock lead_max = 0;
+  bool reads_ahead = false;     // it asks for the next clock's parameters as it begins one
   std::vector<Clock> own_lags;  // by shard: the most by which a seat that holds it does
 };
 

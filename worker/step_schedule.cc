@@ -145,7 +145,7 @@ ProgramRun::Clocks StepSchedule::ClocksOf(Program::Kind kind) const {
     case Program::Kind::kEvaluateBatch:
       return {.step = next_clock(), .shard = options_->ReadClock(options_->total_clocks)};
     case Program::Kind::kFlush:  // what it has asked for it cannot ask for again
-      return {.step = clock_, .shard = options_->ReadClock(clock_) + begun_};
+      return {.step = clock_, .shard = options_->ReadClock(clock_) + begun_ + AskedAhead()};
     case Program::Kind::kFill:
       return {.step = clock_ + begun_, .shard = shard_clock() + begun_};
     case Program::Kind::kExchange:

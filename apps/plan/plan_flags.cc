@@ -57,9 +57,8 @@ void AddPlanInputs(CLI::App* plan, PlanFlags* flags) {
       ->check(CLI::IsMember({"owner", "ring", "servers"}));
   plan->add_flag("--for_workers", flags->for_workers,
                  "Only what `soapstone train --strategy` can run: parts that compute alone, "
-                 "parameters at owners or on servers, one iteration under way")
-      ->excludes(plan->get_option("--time_chunk"))
-      ->excludes(plan->get_option("--staleness"));
+                 "parameters at owners or on servers")
+      ->excludes(plan->get_option("--time_chunk"));
   plan->add_option("--optimizer", flags->optimizer,
                    "Whose state counts as memory, as in a job: adam:lr=1e-3 [the job's, or sgd]");
   CLI::Option* budget =

@@ -15,7 +15,7 @@ const std::vector<uint32_t>& HoldersOf(const TeamJob& team, ShardId shard) {
 }
 
 Clock OwnLagOf(const TeamJob& team, ShardId shard) {
-  uint32_t lead = 0;
+  uint32_t lead = team.plan.ReadsAhead() ? 1 : 0;
   for (const uint32_t seat : HoldersOf(team, shard)) lead = std::max(lead, team.plan.LeadOf(seat));
   return lead;
 }
@@ -55,7 +55,8 @@ worker::SeatOptions SeatOptionsOf(const TeamJob& team, uint32_t seat, const wire
   worker::SeatOptions options = {.team = team.shape,
                                  .shards = ShardsOf(team, seat, whole),
                                  .evaluation_batches = team.evaluation_batches,
-                                 .lead = team.plan.LeadOf(seat)};
+                                 .lead = team.plan.LeadOf(seat),
+                                 .reads_ahead = team.plan.ReadsAhead()};
   for (const uint32_t lead : team.plan.leads) {
     options.lead_max = std::max(options.lead_max, Clock{lead});
   }

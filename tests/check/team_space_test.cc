@@ -92,6 +92,7 @@ std::shared_ptr<const cluster::TrainingJob> JobOf(TeamShapeKind kind, const std:
   team->evaluation_batch = kBatch;
   team->evaluation_batches = 2;
   team->plan.seats = kSeats;
+  team->plan.window = window;
   team->plan.pieces = *planner::PiecesOf(plan, strategy);
   team->plan.holders = planner::HoldersOf(team->plan.pieces, plan, strategy);
   team->plan.params = planner::SpecsOf(team->plan.pieces, graph.params());
@@ -136,23 +137,26 @@ sim::ExploreReport ExploreTeam(const TeamSpace& space, TeamMutant mutant = TeamM
 }
 
 std::vector<TeamSpace> Spaces() {
-  return {{"pipeline", TeamShapeKind::kPipeline},
-          {"pipeline, a message twice", TeamShapeKind::kPipeline, "bsp", 2, 1},
-          {"crossing", TeamShapeKind::kCrossing},
-          {"crossing under ssp", TeamShapeKind::kCrossing, "ssp:s=1"},
-          {"shared", TeamShapeKind::kShared, "bsp", 3},
-          {"shared under ssp, a message twice", TeamShapeKind::kShared, "ssp:s=1", 3, 1},
-          {"forward", TeamShapeKind::kForward, "bsp", 3},
-          {"forward, a message twice", TeamShapeKind::kForward, "async", 3, 1},
-          {"window of two", TeamShapeKind::kPipeline, "ssp:s=1", 3, 0, 2},
-          {"window of two, a message twice", TeamShapeKind::kPipeline, "ssp:s=1", 2, 1, 2},
-          {"window of two, forward", TeamShapeKind::kForward, "ssp:s=1", 3, 0, 2},
-          {"window of two, nobody ahead", TeamShapeKind::kShared, "ssp:s=1", 3, 0, 2},
-          {"two teams", TeamShapeKind::kShared, "bsp", 2, 0, 1, 2},
-          {"two teams under ssp", TeamShapeKind::kShared, "ssp:s=1", 2, 0, 1, 2},
-          {"two teams, one is lost", TeamShapeKind::kShared, "ssp:s=1", 2, 0, 1, 2, 1},
-          {"two pipelines, one is lost", TeamShapeKind::kForward, "ssp:s=1", 2, 0, 1, 2, 1},
-          {"two pipelines, window of two", TeamShapeKind::kForward, "ssp:s=1", 2, 0, 2, 2}};
+  return {
+      {"pipeline", TeamShapeKind::kPipeline},
+      {"pipeline, a message twice", TeamShapeKind::kPipeline, "bsp", 2, 1},
+      {"crossing", TeamShapeKind::kCrossing},
+      {"crossing under ssp", TeamShapeKind::kCrossing, "ssp:s=1"},
+      {"shared", TeamShapeKind::kShared, "bsp", 3},
+      {"shared under ssp, a message twice", TeamShapeKind::kShared, "ssp:s=1", 3, 1},
+      {"forward", TeamShapeKind::kForward, "bsp", 3},
+      {"forward, a message twice", TeamShapeKind::kForward, "async", 3, 1},
+      {"window of two", TeamShapeKind::kPipeline, "ssp:s=1", 3, 0, 2},
+      {"window of two, a message twice", TeamShapeKind::kPipeline, "ssp:s=1", 2, 1, 2},
+      {"window of two, forward", TeamShapeKind::kForward, "ssp:s=1", 3, 0, 2},
+      {"window of two, reads ahead", TeamShapeKind::kShared, "ssp:s=1", 3, 1, 2},
+      {"window of two, reads ahead, outputs split", TeamShapeKind::kCrossing, "ssp:s=1", 2, 0, 2},
+      {"two teams, reads ahead", TeamShapeKind::kShared, "ssp:s=1", 2, 0, 2, 2},
+      {"two teams", TeamShapeKind::kShared, "bsp", 2, 0, 1, 2},
+      {"two teams under ssp", TeamShapeKind::kShared, "ssp:s=1", 2, 0, 1, 2},
+      {"two teams, one is lost", TeamShapeKind::kShared, "ssp:s=1", 2, 0, 1, 2, 1},
+      {"two pipelines, one is lost", TeamShapeKind::kForward, "ssp:s=1", 2, 0, 1, 2, 1},
+      {"two pipelines, window of two", TeamShapeKind::kForward, "ssp:s=1", 2, 0, 2, 2}};
 }
 
 TEST(TeamSpaceTest, EveryInterleavingHolds) {

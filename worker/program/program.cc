@@ -60,6 +60,12 @@ class Builder {
     });
   }
 
+  void PrefetchAll() {
+    for (uint32_t k = 0; k < inputs_.layout->shard_count(); ++k) {
+      Append(SendPrefetch{ShardId{k}}, pulls_[k]);
+    }
+  }
+
   // What has not been loaded yet.
   void LoadRest() {
     for (const uint32_t shard : to_load_) Load(ShardId{shard});
@@ -410,6 +416,7 @@ Program BuildSeatStep(const ProgramInputs& inputs, const SeatOutline& outline,
                       MicroBatchRange node) {
   Builder builder(inputs, Program::Kind::kStep);
   builder.PullAllThen(LoadValues{});
+  if (inputs.reads_ahead) builder.PrefetchAll();
   builder.RunSeat(outline, /*held_out=*/false, node);
   builder.ClockAll();
   return builder.Take();

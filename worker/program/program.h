@@ -223,6 +223,8 @@ struct ProgramInputs {
   // Each shard's values are loaded when the forward pass comes to them, and asked for as soon as
   // the shard has the clock before. For layouts with transfer stages (PolicyTraits::pulls_ahead).
   bool by_transfer_stages = false;
+  // A seat asks for the values of the next clock as soon as it has those of its own.
+  bool reads_ahead = false;
   // Nothing of a node is handed over before all of its gradient is there: whether it is finite is
   // known then, and all buckets leave a part of it out or none.
   bool whole_nodes = false;
