@@ -57,6 +57,18 @@ TEST(ReplyLedger, OwnUpdatesAreInWhereThatIsPromised) {
   }
 }
 
+TEST(ReplyLedger, WhoReadsAheadLacksSoManyOfItsClocksAndNoMore) {
+  ReplyLedger ledger(*consistency::ParsePolicy("async"), 1, {}, /*own_lags=*/{1});
+  ledger.OnReply(0, Reply(0, 0, 5));
+  ledger.OnReply(0, Reply(1, 0, 5));
+  ledger.OnPush(0, 0);
+  ReplyLedger lacks = ledger;
+  ledger.OnReply(0, Reply(2, 1, 6));
+  EXPECT_EQ(ledger.violations().count(), 0u);
+  lacks.OnReply(0, Reply(2, 0, 5));
+  EXPECT_EQ(lacks.violations().count(), 1u);
+}
+
 TEST(ReplyLedger, AFinalReplyIsOfTheEnd) {
   ReplyLedger ledger = LedgerOf("async");
   wire::Message reply = Reply(4, 4, 9);

@@ -39,6 +39,20 @@ TEST(DelayInjector, ASetTimeIsPerMicroBatchAndCountsTheCompute) {
   EXPECT_EQ(injector.RestAfter(Backward(kLastOp, 2, {4, 5}), 100), 2 * 1000 - 100);
 }
 
+TEST(DelayInjector, StepsOfASectionHaveSharesOfItsSetTime) {
+  DelayInjector injector({.stragglers = *sim::StragglerModel::Parse("slow:factor=2", 1),
+                          .micro_batch_ns = 900,
+                          .step_shares = {1.0 / 3, 0, 2.0 / 3},
+                          .total_clocks = 5});
+  DeviceCommand command = Command(worker::RunSection{.first = 0, .last = 1});
+  EXPECT_EQ(injector.RestAfter(command, 100), 2 * 300 - 100);
+  injector.Rested(500);
+  command.what = worker::RunSection{.first = 2, .last = 3};
+  EXPECT_EQ(injector.RestAfter(command, 50), 2 * 600 - 50);
+  command.clock = 5;  // of evaluation
+  EXPECT_EQ(injector.RestAfter(command, 50), 0);
+}
+
 TEST(DelayInjector, WhatOneRestLackedTheNextOfTheRunMakesGood) {
   DelayInjector injector = Injector("none", 1000);
   const DeviceCommand end = Backward(kLastOp);

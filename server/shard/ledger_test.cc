@@ -234,6 +234,15 @@ TEST(Ledger, ASnapshotHoldsNothingNewer) {
   EXPECT_THAT(books.ledger.first_violation()->ToString(), HasSubstr("holds an update of clock 0"));
 }
 
+TEST(Ledger, WhoReadsAheadMayLackSoManyOfItsClocksAndNoMore) {
+  for (const Clock lead : {2, 3}) {
+    Ledger ledger(ShardId{2}, consistency::ParsePolicy("async")->guarantee, false, /*own_lag=*/2);
+    ledger.OnMember(kFirst, 0);
+    ledger.OnRead({kFirst, lead, /*oldest=*/0, 0});
+    EXPECT_EQ(ledger.Total().violations, lead == 2 ? 0u : 1u);
+  }
+}
+
 TEST(Ledger, OwnWritesAreMissedWhereTheyArePromised) {
   for (const auto& [policy, violations] : {std::pair("async", 1u), std::pair("softsync", 0u)}) {
     Books books(policy);

@@ -275,6 +275,64 @@ TEST_F(ProgramTest, ASeatRunsItsStepsInOrderAndSendsWhatIsReady) {
   EXPECT_EQ(std::count(begin.deps.begin(), begin.deps.end(), program.receives.at(21)), 1);
 }
 
+// Its first four steps are forward.
+SeatOutline SeatThatLeads() {
+  SeatOutline outline = SmallSeat();
+  outline.backward_from = 4;
+  return outline;
+}
+
+TEST_F(ProgramTest, ASeatThatLeadsRunsForwardOfALaterClock) {
+  const SeatOutline seat = SeatThatLeads();
+  const Program program = BuildSeatStepAhead(inputs_, seat, &seat, 2, {0, 4});
+  EXPECT_EQ(program.lead, 2);
+  for (const Instruction& instruction : program.instructions) {
+    const auto* run = As<RunSection>(instruction);
+    const bool forward = run != nullptr && run->last <= 4;
+    const bool ahead = forward || As<SendPull>(instruction) || As<LoadValues>(instruction) ||
+                       As<BeginBatch>(instruction) || As<TakeBlock>(instruction) ||
+                       As<GiveBlock>(instruction);
+    if (const auto* send = As<SendBlock>(instruction)) {
+      EXPECT_EQ(instruction.ahead, send->number == 8 ? 2 : 0);
+    } else if (const auto* receive = As<ReceiveBlock>(instruction)) {
+      EXPECT_EQ(instruction.ahead, receive->number == 7 ? 2 : 0);
+    } else {
+      EXPECT_EQ(instruction.ahead, ahead ? 2 : 0);
+    }
+  }
+  EXPECT_LT(First<BeginBatch>(program), First<SendPush>(program));
+  EXPECT_EQ(Count<SendClock>(program), 2u);
+  const Instruction& begin = program.instructions[First<BeginBatch>(program)];
+  EXPECT_EQ(std::count(begin.deps.begin(), begin.deps.end(), program.receives.at(21)), 1);
+}
+
+TEST_F(ProgramTest, ASeatThatLeadsEndsWithBackwardHalvesAlone) {
+  const SeatOutline seat = SeatThatLeads();
+  const Program program = BuildSeatStepAhead(inputs_, seat, nullptr, 2, {0, 4});
+  EXPECT_EQ(Count<SendPull>(program) + Count<BeginBatch>(program) + Count<TakeBlock>(program), 0u);
+  EXPECT_EQ(Count<RunSection>(program), 1u);
+  EXPECT_EQ(Count<SendClock>(program), 2u);
+  // Word of the clock is waited for all the same.
+  const Instruction& run = program.instructions[First<RunSection>(program)];
+  EXPECT_EQ(std::count(run.deps.begin(), run.deps.end(), program.receives.at(21)), 1);
+}
+
+TEST_F(ProgramTest, ASeatThatLeadsBeginsWithForwardHalvesAlone) {
+  const Program program = BuildSeatFill(inputs_, SeatThatLeads());
+  EXPECT_EQ(Count<SendPull>(program), 2u);
+  EXPECT_EQ(Count<SendPush>(program) + Count<SendClock>(program), 0u);
+  EXPECT_EQ(program.receives.size(), 1u);
+}
+
+TEST_F(ProgramTest, ASeatThatReadsAheadAsksOnceItsOwnValuesAreHere) {
+  ProgramInputs inputs = inputs_;
+  inputs.reads_ahead = true;
+  const Program program = BuildSeatStep(inputs, SmallSeat(), {0, 4});
+  EXPECT_EQ(Count<SendPrefetch>(program), 2u);
+  const Instruction& ahead = program.instructions[First<SendPrefetch>(program)];
+  EXPECT_EQ(ahead.deps, std::vector<uint32_t>{program.pulls[0]});
+}
+
 TEST_F(ProgramTest, ASeatEvaluatesWithoutParametersOnTheirWay) {
   const Program program = BuildSeatEvaluation(inputs_, SmallSeat(), /*last=*/true);
   EXPECT_EQ(Count<SendPull>(program) + Count<SendPush>(program) + Count<SendClock>(program), 0u);
