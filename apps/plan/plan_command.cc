@@ -7,7 +7,6 @@
 #include <fstream>
 #include <iostream>
 #include <memory>
-#include <set>
 #include <string>
 #include <thread>
 #include <utility>
@@ -25,6 +24,7 @@
 #include "apps/plan/plan_search.h"
 #include "apps/plan/plan_svg.h"
 #include "apps/plan/planning.h"
+#include "apps/plan/work_for_all.h"
 #include "apps/profile/machine_probe.h"
 #include "apps/report/report.h"
 #include "base/exit_codes.h"
@@ -100,6 +100,7 @@ class PlanRun {
     } else {
       SOAP_RETURN_IF_ERROR(TakeGiven(given));
     }
+    if (options_ != nullptr) GiveAllWork();
     SOAP_RETURN_IF_ERROR(CheckFits());
     SOAP_RETURN_IF_ERROR(CheckAllWork());
     ChooseStaleness();
@@ -268,19 +269,25 @@ class PlanRun {
     return absl::OkStatus();
   }
 
+  // Where the number of workers is not the plan's to choose.
+  void GiveAllWork() {
+    PricedStrategy& plan = summary_.strategies[0];
+    const Nanos until = NodeLoop::Now() + std::llround(kAgainShare * flags_.budget_s * kSecond);
+    const planner::Strategy all =
+        WithWorkForAll(*planning_, plan.strategy, [until] { return NodeLoop::Now() > until; });
+    if (!(all == plan.strategy)) plan = planning_->Price("found", all);
+  }
+
   // Workers without a part of the model have nothing to do, and are refused.
   absl::Status CheckAllWork() const {
     if (!flags_.for_workers || flags_.output_path.empty()) return absl::OkStatus();
-    std::set<uint32_t> used;
-    for (const planner::OpConfig& op : chosen().strategy.ops) {
-      used.insert(op.devices.begin(), op.devices.end());
-    }
-    const size_t devices = planning_->machine().devices().size();
-    if (used.size() == devices) return absl::OkStatus();
+    const auto devices = static_cast<uint32_t>(planning_->machine().devices().size());
+    const size_t used = devices - IdleDevices(chosen().strategy, devices).size();
+    if (used == devices) return absl::OkStatus();
     return absl::InvalidArgumentError(absl::StrCat(
         "--for_workers: the best that was found for ", planning_->graph().model, " with batch ",
-        planning_->graph().batch, " has work for ", used.size(), " of ", devices,
-        " devices: more do not help; plan with --devices=", used.size(), ", or a larger --batch"));
+        planning_->graph().batch, " has work for ", used, " of ", devices,
+        " devices: more do not help; plan with --devices=", used, ", or a larger --batch"));
   }
 
   // What a search found runs, or it is no plan; a fixed rule is shown as it is.
