@@ -348,7 +348,7 @@ class AutoStrategyTest(ClusterTestCase):
                 ("plan first", "soapstone-worker", f"--config={self.config}", at),
                 ("plan first", "soapstone-scheduler", f"--config={self.config}", at),
                 ("plan first", "soapstone", "train", f"--config={self.config}", f"--hosts={hosts}"),
-                ("leave it out", "soapstone", "simulate", f"--job={self.config}"),
+                ("cluster.strategy: auto", "soapstone", "simulate", f"--job={self.config}"),
                 ("--plan_budget is of --strategy=auto", "soapstone", "train", "--plan_budget=3s"),
                 ("nix.*No such file", "soapstone", "train", f"--config={self.config}", f"--machine={self.dir}/nix"),
                 ("./auto", "soapstone", "train", f"--data_path={DIGITS}", "--model=mlp", "--strategy=./auto")):
