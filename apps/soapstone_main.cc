@@ -17,6 +17,7 @@
 #include "apps/hosts/agent_command.h"
 #include "apps/hosts/train_on_hosts.h"
 #include "apps/loop/standard_descriptors.h"
+#include "apps/plan/auto_strategy.h"
 #include "apps/plan/plan_command.h"
 #include "apps/profile/profile_command.h"
 #include "apps/timeline/timeline_command.h"
@@ -46,7 +47,7 @@ int Main(int argc, char** argv) {
   if (const EndNow* end = std::get_if<EndNow>(&parsed)) return end->code;
   const Command* command = std::get_if<Command>(&parsed);
   if (const auto* train = std::get_if<NodeFlags>(command)) {
-    return train->hosts_path.empty() ? Train(*train) : TrainOnHosts(*train);
+    return train->hosts_path.empty() ? Train(*train, nullptr, FindStrategy) : TrainOnHosts(*train);
   }
   if (std::holds_alternative<AgentCommand>(*command)) return RunAgent();
   if (const auto* node = std::get_if<NodeCommand>(command)) return RunNodeCommand(node->flags);

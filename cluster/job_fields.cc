@@ -65,8 +65,8 @@ constexpr JobField kFields[] = {
     {"servers", "cluster.servers", "Server processes [of train: 1]"},
     {"workers", "cluster.workers", "Worker processes [of train: one a core, 8 at most]"},
     {"strategy", "cluster.strategy",
-     "Split the model over the workers as this file of `soapstone plan` says [each runs all of "
-     "it]"},
+     "Split the model over the workers as this file of `soapstone plan` says; auto, of train: plan "
+     "first, and split it where that is faster [each runs all of it]"},
     {"teams", "cluster.teams",
      "Teams that each run the strategy with a batch of its size, joined by --policy [1]"},
     {"shards_per_server", "cluster.shards_per_server",

@@ -14,6 +14,7 @@
 #include "base/files/whole_file.h"
 #include "base/status_macros.h"
 #include "cluster/job_config.h"
+#include "cluster/team/job_strategy.h"
 
 namespace soapstone::apps {
 namespace {
@@ -56,6 +57,13 @@ std::string ChangedFiles(const std::string& spec, const PathChange& change) {
   return EachFile(spec, [&](const std::string& path) { return Changed(path, change); });
 }
 
+// A strategy that is to be found has no path; a file of that name keeps a folder.
+std::string ChangedStrategy(const std::string& strategy, const PathChange& change) {
+  if (strategy == kAutoStrategy) return strategy;
+  const std::string changed = Changed(strategy, change);
+  return changed == kAutoStrategy ? absl::StrCat("./", changed) : changed;
+}
+
 // Messages that the job does not have are not made.
 void ChangePaths(const PathChange& change, wire::JobConfig* config) {
   std::vector<std::string*> paths;
@@ -83,7 +91,7 @@ void ChangePaths(const PathChange& change, wire::JobConfig* config) {
   }
   if (config->has_cluster()) {
     wire::Cluster* cluster = config->mutable_cluster();
-    paths.push_back(cluster->mutable_strategy());
+    cluster->set_strategy(ChangedStrategy(cluster->strategy(), change));
     if (cluster->scheduler().starts_with(kIpc)) {
       cluster->set_scheduler(
           absl::StrCat(kIpc, Changed(cluster->scheduler().substr(std::strlen(kIpc)), change)));
@@ -180,7 +188,7 @@ absl::Status CheckApart(const std::vector<FileWritten>& written, const wire::Job
   for (std::string& file : FilesOfStragglers(config.training().stragglers())) {
     read.push_back(std::move(file));
   }
-  read.push_back(config.cluster().strategy());
+  if (!IsAutoStrategy(config)) read.push_back(config.cluster().strategy());
   read.insert(read.end(), also_read.begin(), also_read.end());
   for (size_t i = 0; i < written.size(); ++i) {
     const auto clashes = [&mine = written[i]](const std::string& other, const std::string& why) {

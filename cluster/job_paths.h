@@ -13,9 +13,9 @@ namespace soapstone::apps {
 
 // The fields that are paths: model (onnx:FILE), data.path, data.labels_path, data.test_path,
 // data.test_labels_path, training.initial_weights (but "random"), file= of training.stragglers,
-// cluster.strategy, that of cluster.scheduler (ipc://PATH), and of output model_path, log_dir,
-// trace_path, record_path, tensorboard_path, timeline_path and curve_path. Empty ones and those
-// that begin at the root stay as they are.
+// cluster.strategy (but "auto"), that of cluster.scheduler (ipc://PATH), and of output model_path,
+// log_dir, trace_path, record_path, tensorboard_path, timeline_path and curve_path. Empty ones and
+// those that begin at the root stay as they are.
 
 // A job file with its paths relative to the working folder. Errors: NotFound; those of ParseJobText
 // (cluster/job_config.h).

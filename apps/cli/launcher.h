@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <memory>
 #include <optional>
@@ -21,9 +22,18 @@
 
 namespace soapstone::apps {
 
+// Settles a job whose strategy is to be found: with a file's path, or without one; says which.
+// Returns kExitOk, or the code to end with: a signal came. Errors: the job runs in neither way.
+using StrategyFinder =
+    std::function<absl::StatusOr<int>(const NodeFlags& flags, wire::JobConfig* config)>;
+
 // Checks the job, then runs it. Returns the exit code of `soapstone train`.
-// `hosts`: where servers and workers run; null: on this machine.
-int Train(const NodeFlags& flags, Hosts* hosts = nullptr);
+// `hosts`: where servers and workers run; null: on this machine. `finder`: of --strategy=auto,
+// which is refused without.
+int Train(const NodeFlags& flags, Hosts* hosts = nullptr, const StrategyFinder& finder = {});
+
+// The folder of logs of a job that names none: "runs/20260131-235959".
+std::string DefaultLogDir();
 
 struct LauncherOptions {
   wire::JobConfig config;   // checked, with defaults

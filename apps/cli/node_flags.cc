@@ -2,6 +2,7 @@
 
 #include <CLI/CLI.hpp>
 #include <cstdlib>
+#include <map>
 #include <memory>
 
 #include "absl/strings/numbers.h"
@@ -75,6 +76,19 @@ void AddHosts(CLI::App* app, NodeFlags* flags) {
                   "What reaches a host: its name and a command follow [ssh -o BatchMode=yes]")
       ->type_name("COMMAND")
       ->needs(hosts);
+}
+
+void AddPlanning(CLI::App* app, NodeFlags* flags) {
+  app->add_option("--machine", flags->machine_path,
+                  "With --strategy=auto: the machine file to plan for [this machine is measured]")
+      ->type_name("FILE")
+      ->check([](const std::string& file) { return file.empty() ? "no file named" : ""; });
+  app->add_option("--plan_budget", flags->plan_budget_s,
+                  "With --strategy=auto: time of the search: 10s, 5m, 1h [10s]")
+      ->type_name("TIME")
+      ->transform(
+          CLI::AsNumberWithUnit(std::map<std::string, double>{{"s", 1}, {"m", 60}, {"h", 3600}}))
+      ->check(Within(0.001, 1e6));
 }
 
 void AddJson(const std::string& help, CLI::App* app, NodeFlags* flags) {
@@ -166,6 +180,7 @@ CLI::App* AddTrain(CLI::App* app, NodeFlags* flags) {
   AddProgressEvery(command, flags);
   AddHttp("a free port of 127.0.0.1", command, flags);
   AddHosts(command, flags);
+  AddPlanning(command, flags);
   const auto job = std::make_shared<JobFlagValues>();
   job->AddTo(command);
   command->callback([flags, job, command] {
@@ -174,7 +189,8 @@ CLI::App* AddTrain(CLI::App* app, NodeFlags* flags) {
   });
   command->footer(
       std::string("Example:\n  soapstone train --config=examples/digits-lenet5.textproto "
-                  "--servers=2 --workers=3 --policy=ssp:s=2\n") +
+                  "--servers=2 --workers=3 --policy=ssp:s=2\n"
+                  "  soapstone train --model=alexnet --workers=2 --strategy=auto\n") +
       kVariables + kCodes);
   return command;
 }

@@ -20,19 +20,23 @@ class App;
 
 namespace soapstone::apps {
 
+inline constexpr double kPlanBudgetS = 10;
+
 // What every process of a job, and `soapstone train`, understands.
 struct NodeFlags {
   std::string config_path;
-  std::string key;                     // a key file, or a folder of them; empty: without keys
-  std::vector<JobOverride> overrides;  // in the order of JobFields()
-  std::string rank;                    // as given; empty: not given
-  std::string index;                   // of `soapstone node`, likewise: over all roles
-  std::optional<RankChoice> place;     // what that came to; rank -1: the scheduler hands one out
-  std::string bind;                    // endpoint of a server; empty: chosen
-  uint16_t stream_port = 0;            // of a server's streams; 0: chosen
-  CpuPlacement placement;              // of a server or a worker
-  std::string hosts_path;              // of `soapstone train`; empty: all runs on this machine
-  std::string ssh;                     // the command that reaches a host
+  std::string key;                      // a key file, or a folder of them; empty: without keys
+  std::vector<JobOverride> overrides;   // in the order of JobFields()
+  std::string rank;                     // as given; empty: not given
+  std::string index;                    // of `soapstone node`, likewise: over all roles
+  std::optional<RankChoice> place;      // what that came to; rank -1: the scheduler hands one out
+  std::string bind;                     // endpoint of a server; empty: chosen
+  uint16_t stream_port = 0;             // of a server's streams; 0: chosen
+  CpuPlacement placement;               // of a server or a worker
+  std::string hosts_path;               // of `soapstone train`; empty: all runs on this machine
+  std::string ssh;                      // the command that reaches a host
+  std::string machine_path;             // of --strategy=auto; empty: this one is measured
+  std::optional<double> plan_budget_s;  // of the same; none: kPlanBudgetS
   bool check = false;
   bool print_config = false;
   bool json_progress = false;

@@ -38,17 +38,6 @@ namespace {
 constexpr char kRuns[] = "runs";
 constexpr Nanos kAtOnce = kSecond / 2;  // a table is written to who reads
 
-// "runs/20260131-235959", or with the process id behind it when that exists already.
-std::string DefaultLogDir() {
-  const std::time_t now = std::time(nullptr);
-  std::tm parts{};
-  localtime_r(&now, &parts);
-  char text[32];
-  std::strftime(text, sizeof(text), "/%Y%m%d-%H%M%S", &parts);
-  const std::string folder = absl::StrCat(kRuns, text);
-  return std::filesystem::exists(folder) ? absl::StrCat(folder, "-", getpid()) : folder;
-}
-
 absl::StatusOr<std::string> ProgramDir() {
   std::error_code error;
   const std::filesystem::path self = std::filesystem::read_symlink("/proc/self/exe", error);
@@ -166,7 +155,57 @@ absl::Status MakeFolder(const char* field, const std::string& path) {
       absl::StrCat(field, ": cannot make ", path, ": ", error.message()));
 }
 
+// --strategy=auto goes with what runs here, and its flags with it.
+absl::Status CheckFinding(const NodeFlags& flags, const wire::JobConfig& config, bool can_find) {
+  if (IsAutoStrategy(config)) {
+    if (can_find) return absl::OkStatus();
+    return absl::InvalidArgumentError(
+        "cluster.strategy: auto is found for this machine alone, not for --hosts: plan first "
+        "(soapstone plan --config=JOB --machine=FILE --for_workers --output=STRATEGY) and give "
+        "--strategy=STRATEGY");
+  }
+  const char* const given = !flags.machine_path.empty()       ? "--machine"
+                            : flags.plan_budget_s.has_value() ? "--plan_budget"
+                                                              : nullptr;
+  if (given == nullptr) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      absl::StrCat(given, " is of --strategy=auto: leave it out, or take that"));
+}
+
+// Before anything is done: what the flags ask for can be.
+absl::Status CheckAsked(const NodeFlags& flags, const wire::JobConfig& config, bool can_find) {
+  SOAP_RETURN_IF_ERROR(CheckFinding(flags, config, can_find));
+  SOAP_RETURN_IF_ERROR(CheckKeys(config.cluster(), flags.key));
+  if (!flags.check || !config.output().log_dir().empty()) return absl::OkStatus();
+  return CheckFolderCanBeMade(kRuns);
+}
+
+// --print_config and --check. A strategy that is to be found is printed as that; what is checked is
+// the job without one.
+int PrintOrCheckTrain(NodeFlags flags, wire::JobConfig config, Hosts* hosts) {
+  if (IsAutoStrategy(config)) {
+    if (flags.print_config) std::cout << JobText(config);
+    flags.print_config = false;
+    config = WithoutStrategy(std::move(config));
+  }
+  const int code = PrintOrCheck(kSoapstone, flags, config, [hosts](const Job& job) {
+    return CheckRun(job, hosts == nullptr);
+  });
+  return code == kExitOk && flags.check && hosts != nullptr ? hosts->Open(config) : code;
+}
+
 }  // namespace
+
+// "runs/20260131-235959", or with the process id behind it when that exists already.
+std::string DefaultLogDir() {
+  const std::time_t now = std::time(nullptr);
+  std::tm parts{};
+  localtime_r(&now, &parts);
+  char text[32];
+  std::strftime(text, sizeof(text), "/%Y%m%d-%H%M%S", &parts);
+  const std::string folder = absl::StrCat(kRuns, text);
+  return std::filesystem::exists(folder) ? absl::StrCat(folder, "-", getpid()) : folder;
+}
 
 absl::StatusOr<LauncherOptions> PrepareLaunch(wire::JobConfig config, Hosts* hosts) {
   SOAP_ASSIGN_OR_RETURN(const std::shared_ptr<const Job> job, PrepareJob(config));
@@ -199,16 +238,12 @@ absl::StatusOr<LauncherOptions> PrepareLaunch(wire::JobConfig config, Hosts* hos
   return options;
 }
 
-int Train(const NodeFlags& flags, Hosts* hosts) {
+int Train(const NodeFlags& flags, Hosts* hosts, const StrategyFinder& finder) {
   std::string chosen;
   absl::StatusOr<wire::JobConfig> config = TrainConfigFromFlags(flags, &chosen);
   if (!config.ok()) return SayConfigError(kSoapstone, config.status());
-  const absl::Status keys = CheckKeys(config->cluster(), flags.key);
-  if (!keys.ok()) return SayConfigError(kSoapstone, keys);
-  if (flags.check && config->output().log_dir().empty()) {
-    const absl::Status logs = CheckFolderCanBeMade(kRuns);
-    if (!logs.ok()) return SayConfigError(kSoapstone, logs);
-  }
+  const absl::Status asked = CheckAsked(flags, *config, finder && hosts == nullptr);
+  if (!asked.ok()) return SayConfigError(kSoapstone, asked);
   if (hosts != nullptr) {
     const absl::Status settled = hosts->Settle(&*config);
     if (!settled.ok()) return SayConfigError(kSoapstone, settled);
@@ -219,10 +254,12 @@ int Train(const NodeFlags& flags, Hosts* hosts) {
     std::cerr << kSoapstone << ": from the environment: " << variable << "\n";
   }
   if (flags.print_config || flags.check) {
-    const int code = PrintOrCheck(kSoapstone, flags, *config, [hosts](const Job& job) {
-      return CheckRun(job, hosts == nullptr);
-    });
-    return code == kExitOk && flags.check && hosts != nullptr ? hosts->Open(*config) : code;
+    return PrintOrCheckTrain(flags, *std::move(config), hosts);
+  }
+  if (IsAutoStrategy(*config)) {
+    const absl::StatusOr<int> found = finder(flags, &*config);
+    if (!found.ok()) return SayConfigError(kSoapstone, found.status());
+    if (*found != kExitOk) return *found;
   }
   absl::StatusOr<LauncherOptions> options = PrepareLaunch(*std::move(config), hosts);
   if (!options.ok()) return SayConfigError(kSoapstone, options.status());

@@ -70,11 +70,16 @@ std::string ChosenOfTraining(const std::vector<JobOverride>& overrides, bool spl
   return absl::StrJoin(chosen, ", ");
 }
 
+void LeaveMicroBatches(const std::vector<JobOverride>& overrides, wire::JobConfig* config) {
+  if (IsSet(overrides, "training.micro_batches")) return;
+  config->mutable_training()->clear_micro_batches();
+}
+
 // What no flag and no file says, and a strategy does.
 void LeaveToStrategy(const std::vector<JobOverride>& overrides, wire::JobConfig* config) {
   wire::Training* training = config->mutable_training();
   if (!IsSet(overrides, "training.batch")) training->clear_batch();
-  if (!IsSet(overrides, "training.micro_batches")) training->clear_micro_batches();
+  LeaveMicroBatches(overrides, config);
 }
 
 }  // namespace
@@ -111,9 +116,11 @@ absl::StatusOr<wire::JobConfig> TrainConfigFromFlags(const NodeFlags& flags, std
         "--", of_data->field->flag, ": a flag of the data begins a job of its own: --model",
         config.data().path().empty() ? ", and where the data are," : "", " must be named too"));
   }
-  const bool split = !config.cluster().strategy().empty();
+  const bool split = !config.cluster().strategy().empty() && !IsAutoStrategy(config);
+  if (IsAutoStrategy(config) && example) LeaveMicroBatches(flags.overrides, &config);
   if (split && (example || bare)) LeaveToStrategy(flags.overrides, &config);
-  SOAP_RETURN_IF_ERROR(FillFromStrategy(&config));
+  const bool found = IsAutoStrategy(config);  // later
+  if (!found) SOAP_RETURN_IF_ERROR(FillFromStrategy(&config));
   wire::Cluster* cluster = config.mutable_cluster();
   const bool sized = cluster->servers() > 0 && cluster->workers() > 0;
   if (cluster->servers() == 0) cluster->set_servers(1);
@@ -126,7 +133,9 @@ absl::StatusOr<wire::JobConfig> TrainConfigFromFlags(const NodeFlags& flags, std
   if (!sized && !said->empty()) {
     absl::StrAppend(said, "; servers: ", cluster->servers(), ", workers: ", cluster->workers());
   }
+  const bool open = config.training().micro_batches() == 0;
   FillDefaults(&config);
+  if (found && open) config.mutable_training()->clear_micro_batches();
   std::error_code error;
   if (config.data().path() == kDigits && !std::filesystem::exists(kDigits, error)) {
     const std::string digits = DigitsOfTheProject();

@@ -20,8 +20,9 @@ wire::JobConfig ExampleJob();
 // the flags change. Where flags name a model or data and there is no file: 10 epochs,
 // batches of 32. Servers and workers that neither file nor flags name: one server, and a worker a
 // core, eight at most. The digits are taken from the folder of the project where the
-// working folder has none. `said` gets a line for people of what was chosen, or nothing. Errors: as
-// ConfigFromFlags.
+// working folder has none. With --strategy=auto micro-batches that nothing says
+// are left open (0), as are those of the example. `said` gets a line for people of what was chosen,
+// or nothing. Errors: as ConfigFromFlags.
 absl::StatusOr<wire::JobConfig> TrainConfigFromFlags(const NodeFlags& flags, std::string* said);
 
 }  // namespace soapstone::apps

@@ -7,7 +7,6 @@
 #include <fstream>
 #include <iostream>
 #include <memory>
-#include <set>
 #include <string>
 #include <thread>
 #include <utility>
@@ -25,6 +24,7 @@
 #include "apps/plan/plan_search.h"
 #include "apps/plan/plan_svg.h"
 #include "apps/plan/planning.h"
+#include "apps/plan/work_for_all.h"
 #include "apps/profile/machine_probe.h"
 #include "apps/report/report.h"
 #include "base/exit_codes.h"
@@ -51,13 +51,21 @@ constexpr double kAgainShare = 0.25;
 // it, and some in any case: behind it the plan is priced once more, which is not of the budget.
 constexpr double kBaselinesShare = 0.3;
 constexpr double kSearchShareMin = 0.05;
+constexpr double kWholeShare = 0.2;  // of the budget, for data parallelism in one micro-batch
 
 double GiB(int64_t bytes) { return static_cast<double>(bytes) / (1 << 30); }
 double StepMs(Nanos ns) { return static_cast<double>(ns) / 1e6; }
 
+Nanos IterationOf(const PricedStrategy& priced) {
+  return priced.iteration_ns > 0 ? priced.iteration_ns : priced.parts.step_ns;
+}
+
 class PlanRun {
  public:
   explicit PlanRun(const PlanFlags& flags) : flags_(flags) {}
+  // `options` outlive it.
+  PlanRun(const PlanFlags& flags, const PlanningOptions* options)
+      : flags_(flags), options_(options) {}
 
   absl::Status Run() {
     for (const std::string* path :
@@ -65,7 +73,12 @@ class PlanRun {
       if (!path->empty()) SOAP_RETURN_IF_ERROR(models::CheckWritable(*path));
     }
     SOAP_RETURN_IF_ERROR(CheckFilesApart(flags_));
-    SOAP_ASSIGN_OR_RETURN(PlanningOptions options, OptionsOf(flags_));
+    PlanningOptions options;
+    if (options_ != nullptr) {
+      options = *options_;
+    } else {
+      SOAP_ASSIGN_OR_RETURN(options, OptionsOf(flags_));
+    }
     StrategyFile given;
     if (!flags_.strategy_path.empty()) {
       SOAP_ASSIGN_OR_RETURN(given, ReadStrategyFile(flags_.strategy_path));
@@ -87,6 +100,7 @@ class PlanRun {
     } else {
       SOAP_RETURN_IF_ERROR(TakeGiven(given));
     }
+    if (options_ != nullptr) GiveAllWork();
     SOAP_RETURN_IF_ERROR(CheckFits());
     SOAP_RETURN_IF_ERROR(CheckAllWork());
     ChooseStaleness();
@@ -255,19 +269,25 @@ class PlanRun {
     return absl::OkStatus();
   }
 
+  // Where the number of workers is not the plan's to choose.
+  void GiveAllWork() {
+    PricedStrategy& plan = summary_.strategies[0];
+    const Nanos until = NodeLoop::Now() + std::llround(kAgainShare * flags_.budget_s * kSecond);
+    const planner::Strategy all =
+        WithWorkForAll(*planning_, plan.strategy, [until] { return NodeLoop::Now() > until; });
+    if (!(all == plan.strategy)) plan = planning_->Price("found", all);
+  }
+
   // Workers without a part of the model have nothing to do, and are refused.
   absl::Status CheckAllWork() const {
     if (!flags_.for_workers || flags_.output_path.empty()) return absl::OkStatus();
-    std::set<uint32_t> used;
-    for (const planner::OpConfig& op : chosen().strategy.ops) {
-      used.insert(op.devices.begin(), op.devices.end());
-    }
-    const size_t devices = planning_->machine().devices().size();
-    if (used.size() == devices) return absl::OkStatus();
+    const auto devices = static_cast<uint32_t>(planning_->machine().devices().size());
+    const size_t used = devices - IdleDevices(chosen().strategy, devices).size();
+    if (used == devices) return absl::OkStatus();
     return absl::InvalidArgumentError(absl::StrCat(
         "--for_workers: the best that was found for ", planning_->graph().model, " with batch ",
-        planning_->graph().batch, " has work for ", used.size(), " of ", devices,
-        " devices: more do not help; plan with --devices=", used.size(), ", or a larger --batch"));
+        planning_->graph().batch, " has work for ", used, " of ", devices,
+        " devices: more do not help; plan with --devices=", used, ", or a larger --batch"));
   }
 
   // What a search found runs, or it is no plan; a fixed rule is shown as it is.
@@ -353,7 +373,7 @@ class PlanRun {
   }
 
   static void FillPrediction(const PricedStrategy& plan, wire::Prediction* to) {
-    to->set_iteration_ns(plan.iteration_ns > 0 ? plan.iteration_ns : plan.parts.step_ns);
+    to->set_iteration_ns(IterationOf(plan));
     to->set_compute_ns(plan.parts.compute_ns);
     to->set_communication_ns(plan.parts.communication_ns);
     to->set_synchronization_ns(plan.parts.synchronization_ns);
@@ -367,6 +387,7 @@ class PlanRun {
   }
 
   const PlanFlags& flags_;
+  const PlanningOptions* const options_ = nullptr;  // in place of those that the flags say
   const Nanos began_ = NodeLoop::Now();
   std::unique_ptr<Planning> planning_;
   std::vector<uint32_t> explained_;  // operators
@@ -374,7 +395,33 @@ class PlanRun {
   PlanSummary summary_;
 };
 
+// The least of those that fit, and of `least` where that is one.
+Nanos LeastData(const std::vector<PricedStrategy>& priced, Nanos least) {
+  for (const PricedStrategy& of : priced) {
+    if (of.name != "data parallel" || of.overflow_bytes > 0) continue;
+    least = least == 0 ? IterationOf(of) : std::min(least, IterationOf(of));
+  }
+  return least;
+}
+
 }  // namespace
+
+absl::StatusOr<PlannedStep> PlanStep(const PlanFlags& flags, const PlanningOptions& options) {
+  PlanningOptions whole = options;
+  whole.micro_batches = 1;
+  SOAP_ASSIGN_OR_RETURN(const std::unique_ptr<Planning> planning, Planning::Create(whole));
+  const Nanos until = NodeLoop::Now() + std::llround(kWholeShare * flags.budget_s * kSecond);
+  PlannedStep step;
+  step.data_ns =
+      LeastData(planning->Baselines([until] { return NodeLoop::Now() > until; }).priced, 0);
+  PlanRun run(flags, &options);
+  SOAP_RETURN_IF_ERROR(run.Run());
+  const std::vector<PricedStrategy>& priced = run.summary().strategies;
+  step.data_ns = LeastData(priced, step.data_ns);
+  step.found_ns = IterationOf(priced[0]);
+  step.synchronization = planner::NameOf(priced[0].strategy.synchronization);
+  return step;
+}
 
 int Plan(const PlanFlags& flags) {
   if (!flags.measure_machine.empty()) {

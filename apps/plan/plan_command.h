@@ -2,11 +2,27 @@
 // then takes, without either at hand.
 #pragma once
 
+#include <string>
+
+#include "absl/status/statusor.h"
 #include "apps/plan/plan_flags.h"
+#include "apps/plan/planning.h"
+#include "base/ids.h"
 
 namespace soapstone::apps {
 
 // Returns the exit code.
 int Plan(const PlanFlags& flags);
+
+// What a plan was chosen for: steps as they are predicted.
+struct PlannedStep {
+  Nanos found_ns = 0;
+  Nanos data_ns = 0;            // the fastest data parallelism that fits; 0: none does
+  std::string synchronization;  // of what was found: "owner", "servers"
+};
+// The search of `flags`, whose strategy goes to its output_path, for what `options` describe in
+// place of flags that say the same. Data parallelism is also priced in one micro-batch. Errors: as
+// the command's.
+absl::StatusOr<PlannedStep> PlanStep(const PlanFlags& flags, const PlanningOptions& options);
 
 }  // namespace soapstone::apps

@@ -57,6 +57,9 @@ absl::StatusOr<Roofline> RatesAlone(const std::string& costs_path) {
 
 absl::StatusOr<Slowdown> SlowdownFor(const MachineProbe& probe) {
   if (probe.model.empty()) return MeasureSlowdown(probe.devices, probe.step_ns);
+  if (probe.graph != nullptr) {
+    return MeasureSlowdownOfSteps(*probe.graph, probe.batch, probe.devices);
+  }
   SOAP_ASSIGN_OR_RETURN(const models::Graph graph, GraphOf(probe.model));
   return MeasureSlowdownOfSteps(graph, probe.batch, probe.devices);
 }

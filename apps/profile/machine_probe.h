@@ -2,10 +2,12 @@
 // measuring it: `soapstone plan --measure_machine`.
 #pragma once
 
+#include <memory>
 #include <string>
 
 #include "absl/status/status.h"
 #include "base/ids.h"
+#include "models/graph/graph.h"
 
 namespace soapstone::apps {
 
@@ -17,7 +19,8 @@ struct MachineProbe {
   // (apps/profile/contention_probe.h): steps of a model, or, of none, products and copies of so
   // long between meetings.
   std::string model;
-  int64_t batch = 0;  // of a process
+  std::shared_ptr<const models::Graph> graph;  // of the model; null: the one of that name
+  int64_t batch = 0;                           // of a process
   Nanos step_ns = 0;
   std::string costs_path;  // whose rates those of a process alone are; empty: they are measured
 };

@@ -189,6 +189,17 @@ absl::StatusOr<std::vector<int64_t>> SizesOf(const TeamSizes& sizes, uint64_t tr
 
 }  // namespace
 
+bool IsAutoStrategy(const wire::JobConfig& config) {
+  return config.cluster().strategy() == kAutoStrategy;
+}
+
+wire::JobConfig WithoutStrategy(wire::JobConfig config) {
+  config.mutable_cluster()->clear_strategy();
+  config.mutable_cluster()->clear_teams();
+  FillDefaults(&config);
+  return config;
+}
+
 absl::StatusOr<JobStrategy> ReadJobStrategy(const wire::JobConfig& config) {
   JobStrategy read = {.path = config.cluster().strategy()};
   const absl::StatusOr<std::string> text = ReadWholeFile(read.path);
@@ -204,6 +215,12 @@ absl::StatusOr<JobStrategy> ReadJobStrategy(const wire::JobConfig& config) {
 
 absl::Status FillFromStrategy(wire::JobConfig* config) {
   if (config->cluster().strategy().empty()) return absl::OkStatus();
+  if (IsAutoStrategy(*config)) {
+    return Refuse(
+        "auto is what `soapstone train` finds for the machine that it runs on, without --hosts: "
+        "plan first (soapstone plan --config=JOB --machine=FILE --for_workers "
+        "--output=STRATEGY) and give each process that file; a file named auto is ./auto");
+  }
   SOAP_ASSIGN_OR_RETURN(const JobStrategy file, ReadJobStrategy(*config));
   const wire::Strategy& strategy = file.strategy;
   if (config->model().empty()) config->set_model(strategy.model());
@@ -269,6 +286,10 @@ absl::StatusOr<uint32_t> ServerProcesses(const wire::JobConfig& config,
 
 absl::Status CheckUnsplit(const wire::JobConfig& config, const char* what) {
   if (config.cluster().strategy().empty()) return absl::OkStatus();
+  if (IsAutoStrategy(config)) {
+    return Refuse(absl::StrCat("auto is found by `soapstone train` alone; ", what,
+                               " takes no strategy so far: leave it out"));
+  }
   return Refuse(absl::StrCat(config.cluster().strategy(), " splits the model, which ", what,
                              " does not take so far; `soapstone train` does"));
 }

@@ -18,6 +18,15 @@
 
 namespace soapstone::apps {
 
+// In place of a file: `soapstone train` finds one before it starts processes. A file of that name
+// is
+// ./auto.
+inline constexpr char kAutoStrategy[] = "auto";
+bool IsAutoStrategy(const wire::JobConfig& config);
+// The same job with each worker running all of the model, defaults filled in; of several teams all
+// workers together.
+wire::JobConfig WithoutStrategy(wire::JobConfig config);
+
 struct JobStrategy {
   std::string path;
   wire::Strategy strategy;
@@ -30,7 +39,8 @@ absl::StatusOr<JobStrategy> ReadJobStrategy(const wire::JobConfig& config);
 // Sets what the job leaves open and the strategy says, for as many teams as the job has: model,
 // workers, batch, micro-batches, and of one with a staleness s the policy ssp:s. Where its workers
 // keep the parameters there is a server beside each of team 0, whatever the job says.
-// Errors: as ReadJobStrategy; nothing where the job names none.
+// Errors: as ReadJobStrategy; kAutoStrategy, which is to be settled before; nothing where the job
+// names none.
 absl::Status FillFromStrategy(wire::JobConfig* config);
 
 // Whether the job is of the strategy's sizes, and asks for nothing that teams cannot do. Error:

@@ -1,4 +1,5 @@
-"""Real training by real processes over tcp: every policy, daemons started by hand."""
+"""Real training by real processes over tcp: every policy, daemons started by hand, a strategy that is
+found."""
 import csv
 import json
 import os
@@ -270,6 +271,91 @@ class PriorityTest(ClusterTestCase):
         self.assertIn("worker 1 lost", running.output())
         self.assertEqual(self.sha256(running.output()), expected)
         self.assert_nothing_left(children)
+
+
+DIGITS = os.path.join(SOURCE, "data", "digits", "digits.csv.gz")
+SLOW_LINK = "nics { count: 1 connection { gbytes_per_s: 0.02 latency_us: 50 } direct: true }"
+SLOW_LINKS = """name: "slow_links"
+kinds { name: "core" tflops: 0.02 memory_gbytes_per_s: 10 memory_gib: 4 launch_us: 5 }
+nodes { name: "w" count: 2 devices: 1 kind: "core" %s }
+nodes { name: "s" count: 1 servers: 1 server_apply_gbytes_per_s: 4 %s }
+""" % (SLOW_LINK, SLOW_LINK)
+
+
+class AutoStrategyTest(ClusterTestCase):
+    """`soapstone train --strategy=auto`: what it chooses, what it leaves, and what it refuses."""
+
+    def setUp(self):
+        super().setUp()
+        self.machine = os.path.join(self.dir, "slow.machine.textproto")
+        with open(self.machine, "w") as file:
+            file.write(SLOW_LINKS)
+
+    def start(self, *flags, model="lenet5"):
+        return self.run_program("soapstone", "train", f"--model={model}", f"--data_path={DIGITS}", "--workers=2",
+                                "--batch=48", "--epochs=1", "--seed=1", f"--log_dir={self.dir}/logs", *flags)
+
+    def hash_of(self, *flags, model="lenet5"):
+        running = self.start(*flags, model=model)
+        self.assertEqual(running.wait(170), 0, running.output())
+        return self.sha256(running.output()), running.output()
+
+    def test_a_small_model_stays_whole_on_this_machine(self):
+        whole, _ = self.hash_of()
+        found, said = self.hash_of("--strategy=auto", "--plan_budget=1s")
+        self.assertRegex(said, "--strategy=auto: measuring this machine as 2 workers .* planning for 1 s")
+        self.assertRegex(said, "without a strategy, by data parallelism: .* a step and data parallelism [0-9.]+ ms")
+        self.assertEqual(found, whole)
+
+    def test_large_linears_over_slow_links_are_split(self):
+        model = "mlp:hidden=2048"
+        path = f"{self.dir}/m.strategy.textproto"
+        flags = ["--strategy=auto", "--plan_budget=2s", f"--machine={self.machine}"]
+        found, said = self.hash_of(*flags, f"--model_path={self.dir}/m.safetensors", model=model)
+        self.assertRegex(said, fr"a step of [0-9.]+ ms is predicted, [0-9.]+ ms by .* kept by the workers: {path}")
+        again, _ = self.hash_of(f"--strategy={path}", model=model)
+        self.assertEqual(found, again)
+        with open(path, "a") as file:  # by hand from now on
+            file.seek(0)
+            file.truncate()
+        running = self.start(*flags, f"--model_path={self.dir}/m.safetensors", model=model)
+        self.assertEqual(running.wait(60), 78, running.output())
+        self.assertIn("is not written over", running.output())
+
+    def test_what_takes_no_strategy_runs_without(self):
+        _, said = self.hash_of("--strategy=auto", "--policy=allreduce")
+        self.assertRegex(said, "without a strategy, by data parallelism: policy allreduce does not take")
+
+    def test_an_interrupt_leaves_nothing(self):
+        os.environ["TMPDIR"] = self.dir
+        self.addCleanup(os.environ.pop, "TMPDIR")
+        running = self.start("--strategy=auto", "--plan_budget=1m", f"--machine={self.machine}")
+        running.wait_for("--strategy=auto: measuring")
+        running.process.send_signal(signal.SIGINT)
+        self.assertEqual(running.wait(20), 130, running.output())
+        self.assertEqual(sorted(os.listdir(self.dir)), ["job.textproto", "slow.machine.textproto"])
+
+    def test_who_does_not_find_one_says_what_to_do(self):
+        with open(self.config) as file:
+            job = file.read().replace("workers: 3", 'workers: 3 strategy: "auto"')
+        with open(self.config, "w") as file:
+            file.write(job)
+        hosts = os.path.join(self.dir, "hosts")
+        with open(hosts, "w") as file:
+            file.write("localhost\n")
+        at = "--scheduler=tcp://127.0.0.1:7"
+        for wanted, program, *flags in (
+                ("plan first", "soapstone-worker", f"--config={self.config}", at),
+                ("plan first", "soapstone-scheduler", f"--config={self.config}", at),
+                ("plan first", "soapstone", "train", f"--config={self.config}", f"--hosts={hosts}"),
+                ("cluster.strategy: auto", "soapstone", "simulate", f"--job={self.config}"),
+                ("--plan_budget is of --strategy=auto", "soapstone", "train", "--plan_budget=3s"),
+                ("nix.*No such file", "soapstone", "train", f"--config={self.config}", f"--machine={self.dir}/nix"),
+                ("./auto", "soapstone", "train", f"--data_path={DIGITS}", "--model=mlp", "--strategy=./auto")):
+            running = self.run_program(program, *flags)
+            self.assertEqual(running.wait(60), 78, running.output())
+            self.assertRegex(running.output(), wanted)
+            self.assertEqual(len(running.lines), 1, running.output())
 
 
 if __name__ == "__main__":

@@ -1,0 +1,357 @@
+#include "apps/plan/auto_strategy.h"
+
+#include <algorithm>
+#include <filesystem>
+#include <iostream>
+#include <memory>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/ascii.h"
+#include "absl/strings/match.h"
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "absl/strings/str_split.h"
+#include "absl/strings/strip.h"
+#include "apps/cli/job_source.h"
+#include "apps/cli/launcher.h"
+#include "apps/plan/plan_command.h"
+#include "apps/plan/planning_process.h"
+#include "apps/profile/machine_probe.h"
+#include "apps/profile/model_costs.h"
+#include "base/exit_codes.h"
+#include "base/files/whole_file.h"
+#include "base/status_macros.h"
+#include "cluster/job.h"
+#include "cluster/job_paths.h"
+#include "cluster/team/job_strategy.h"
+#include "strategy/machine_text.h"
+#include "strategy/strategy_text.h"
+
+namespace soapstone::apps {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr double kGainMin = 1.05;  // over data parallelism: less is within what predictions miss
+constexpr char kByAuto[] = "# By `soapstone train --strategy=auto` (docs/execution.md).\n";
+constexpr Nanos kMeetingMax = 50 * kMillisecond;  // of steps by which a machine is measured
+constexpr size_t kReasonCharsMax = 300;
+
+std::string MsText(Nanos ns) {
+  return absl::StrFormat("%.4g ms", static_cast<double>(ns) / kMillisecond);
+}
+
+void SayOfAuto(const std::string& line) {
+  std::cerr << kSoapstone << ": --strategy=auto: " << line << std::endl;
+}
+
+std::string WithoutField(const absl::Status& status) {
+  return std::string(absl::StripPrefix(status.message(), "cluster.strategy: "));
+}
+
+// The finding of one job's strategy.
+class Finding {
+ public:
+  Finding(const NodeFlags& flags, const wire::JobConfig& config)
+      : flags_(flags), config_(config), whole_(WithoutStrategy(config)) {
+    const wire::Cluster& cluster = config.cluster();
+    teams_ = std::max(1u, cluster.teams());
+    devices_ = cluster.workers() / teams_;
+    batch_ = config.training().batch() / teams_;
+    micro_batches_ = config.training().micro_batches() / teams_;
+    budget_s_ = flags.plan_budget_s.value_or(kPlanBudgetS);
+  }
+
+  absl::StatusOr<int> Run(wire::JobConfig* settled) {
+    SOAP_RETURN_IF_ERROR(Prepare());
+    const std::string why = WhyNoStrategy();
+    if (!why.empty()) return TakeNone(why, settled);
+    SOAP_RETURN_IF_ERROR(CheckMachine());
+    SOAP_RETURN_IF_ERROR(ChoosePath());
+    const ScratchFolder scratch;
+    if (!scratch.made()) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("cannot make a temporary folder ", scratch.path(), ": is TMPDIR writable?"));
+    }
+    SayBegin();
+    SOAP_ASSIGN_OR_RETURN(const ProcessEnd end, RunApart(scratch, [&] { Plan(scratch); }));
+    if (end.asked.has_value()) {
+      SayOfAuto(absl::StrCat(*end.asked == kExitInterrupted ? "interrupted" : "terminated",
+                             " while planning"));
+      return *end.asked;
+    }
+    FoundStep found = {.none = absl::StrCat("the process that plans: ", end.failed)};
+    if (end.failed.empty()) {
+      SOAP_ASSIGN_OR_RETURN(const std::string text, ReadWholeFile(scratch.File(kStep)));
+      SOAP_ASSIGN_OR_RETURN(found, FoundStep::FromText(text));
+    }
+    const std::string left = WhyNotTaken(found, whole_runs_.ok());
+    if (!left.empty()) return TakeNone(left, settled);
+    return Take(scratch.File(kStrategy), found, settled);
+  }
+
+ private:
+  static constexpr char kMachine[] = "this.machine.textproto";
+  static constexpr char kCosts[] = "costs.textproto";
+  static constexpr char kStrategy[] = "strategy.textproto";
+  static constexpr char kStep[] = "step";
+
+  // As it runs without a strategy; or, where it does not, its model all the same.
+  absl::Status Prepare() {
+    absl::StatusOr<std::shared_ptr<const Job>> job = PrepareJob(whole_);
+    whole_runs_ = job.status();
+    if (!job.ok()) {
+      wire::JobConfig alone = config_;
+      alone.mutable_cluster()->set_workers(1);
+      alone.mutable_training()->clear_micro_batches();
+      job = PrepareJob(WithoutStrategy(std::move(alone)));
+    }
+    if (!job.ok()) return whole_runs_;
+    job_ = *std::move(job);
+    return CheckOutputs(config_, {});
+  }
+
+  // What needs no plan to be known.
+  std::string WhyNoStrategy() const {
+    const wire::Cluster& cluster = config_.cluster();
+    if (job_->graph == nullptr || job_->tables != nullptr) {
+      return absl::StrCat(config_.model(), " is a model of tables, which is not split");
+    }
+    for (const auto& [number, what] :
+         {std::pair(cluster.workers(), "workers"),
+          std::pair(config_.training().batch(), "samples of a batch"),
+          std::pair(config_.training().micro_batches(), "micro-batches")}) {
+      if (number % teams_ != 0) {
+        return absl::StrCat(number, " ", what, " are not divided among ", teams_, " teams");
+      }
+    }
+    if (devices_ == 1) return "one worker has nobody to share the model with";
+    if (job_->test_samples == 0) return "a team evaluates held-out samples, and there are none";
+    wire::JobConfig split = config_;
+    split.mutable_cluster()->set_teams(teams_);
+    if (micro_batches_ == 0) split.mutable_training()->set_micro_batches(teams_);
+    wire::Strategy sizes;
+    sizes.set_devices(devices_);
+    sizes.set_batch(batch_);
+    sizes.set_micro_batches(std::max(1u, micro_batches_));
+    const absl::Status goes = CheckStrategyGoes(split, job_->specs, sizes);
+    return goes.ok() ? "" : WithoutField(goes);
+  }
+
+  absl::Status CheckMachine() const {
+    if (flags_.machine_path.empty()) return absl::OkStatus();
+    SOAP_ASSIGN_OR_RETURN(const std::string text, ReadWholeFile(flags_.machine_path));
+    SOAP_ASSIGN_OR_RETURN(const planner::Machine machine,
+                          planner::ParseMachine(text, flags_.machine_path));
+    if (machine.devices().size() >= devices_) return absl::OkStatus();
+    return absl::InvalidArgumentError(
+        absl::StrFormat("--machine: %s has %d devices, and %d workers are to share the model: give "
+                        "another file, or --workers=%d",
+                        flags_.machine_path, machine.devices().size(), devices_,
+                        machine.devices().size() * teams_));
+  }
+
+  // Where the file will be, which only an earlier one of ours may be now.
+  absl::Status ChoosePath() {
+    const wire::Output& output = config_.output();
+    fs::path folder = fs::path(output.model_path()).parent_path();
+    if (output.model_path().empty()) {
+      log_dir_ = output.log_dir().empty() ? DefaultLogDir() : output.log_dir();
+      folder = log_dir_;
+    }
+    path_ = (folder / StrategyName(config_)).string();
+    SOAP_RETURN_IF_ERROR(CheckApart({{"--strategy=auto", path_}}, config_,
+                                    {flags_.config_path, flags_.machine_path}));
+    std::error_code error;
+    if (!fs::exists(path_, error)) return absl::OkStatus();
+    const absl::StatusOr<std::string> there = ReadWholeFile(path_);
+    if (there.ok() && absl::StartsWith(*there, kByAuto)) return absl::OkStatus();
+    return absl::InvalidArgumentError(absl::StrCat(
+        "--strategy=auto: ", path_, " is no file of an earlier such job, and is not written over: ",
+        "take it with --strategy=", path_, ", or move it"));
+  }
+
+  void SayBegin() const {
+    const std::string machine = flags_.machine_path.empty()
+                                    ? absl::StrCat("measuring this machine as ", devices_ * teams_,
+                                                   " workers share it, and ")
+                                    : "measuring ";
+    SayOfAuto(absl::StrFormat("%swhat %s takes; then planning for %g s (--plan_budget)", machine,
+                              job_->config.model(), budget_s_));
+  }
+
+  // In a process of its own.
+  void Plan(const ScratchFolder& scratch) const {
+    ForgetNodeVariables();  // the processes of a probe have theirs
+    FoundStep found;
+    const absl::StatusOr<PlannedStep> planned = PlanStepOf(scratch);
+    if (planned.ok()) {
+      found = {.found_ns = planned->found_ns,
+               .data_ns = planned->data_ns,
+               .synchronization = planned->synchronization};
+    } else {
+      found.none = std::string(planned.status().message().substr(0, kReasonCharsMax));
+    }
+    WriteWholeFile(scratch.File(kStep), found.ToText()).IgnoreError();  // then it is not there
+  }
+
+  absl::StatusOr<PlannedStep> PlanStepOf(const ScratchFolder& scratch) const {
+    const models::Graph& graph = *job_->graph;
+    const std::string& model = job_->config.model();
+    const std::string costs = scratch.File(kCosts);
+    const absl::StatusOr<Nanos> share =
+        MeasureModelCosts(graph,
+                          {.model = model,
+                           .threads = static_cast<int>(std::max(1u, whole_.cluster().threads())),
+                           .batch = batch_,
+                           .workers = devices_},
+                          costs);
+    PlanningOptions options = {.model = model,
+                               .graph = job_->graph,
+                               .machine_path = flags_.machine_path,
+                               .devices = devices_,
+                               .batch = batch_,
+                               .micro_batches = micro_batches_,
+                               .for_workers = true,
+                               .optimizer = whole_.training().optimizer()};
+    if (share.ok()) options.costs_path = costs;
+    if (options.machine_path.empty()) {
+      options.machine_path = scratch.File(kMachine);
+      SOAP_RETURN_IF_ERROR(MeasureThis(options, share.value_or(kMeetingMax)));
+    }
+    return PlanStep({.micro_batches = micro_batches_,
+                     .budget_s = budget_s_,
+                     .output_path = scratch.File(kStrategy),
+                     .for_workers = true},
+                    options);
+  }
+
+  // All teams share this machine, of whose devices one team is planned for. Long steps are stood
+  // for by shorter work.
+  absl::Status MeasureThis(const PlanningOptions& options, Nanos step) const {
+    MachineProbe probe = {.path = options.machine_path,
+                          .devices = devices_ * teams_,
+                          .servers = std::max(1u, config_.cluster().servers()),
+                          .step_ns = std::clamp<Nanos>(step, kMillisecond, kMeetingMax),
+                          .costs_path = options.costs_path};
+    if (step <= kMeetingMax) {
+      probe.model = options.model;
+      probe.graph = options.graph;
+      probe.batch = std::max<int64_t>(1, batch_ / devices_);
+    }
+    return MeasureMachine(probe);
+  }
+
+  // The job goes on without a strategy, or cannot.
+  absl::StatusOr<int> TakeNone(const std::string& why, wire::JobConfig* settled) const {
+    if (!whole_runs_.ok()) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("--strategy=auto found no way to split the model: ", why,
+                       "; and without a strategy ", whole_runs_.message()));
+    }
+    SayOfAuto(absl::StrCat("without a strategy, by data parallelism: ", why));
+    *settled = whole_;
+    return kExitOk;
+  }
+
+  absl::StatusOr<int> Take(const std::string& planned, const FoundStep& found,
+                           wire::JobConfig* settled) const {
+    wire::JobConfig split = config_;
+    split.mutable_cluster()->set_strategy(planned);
+    absl::Status runs = FillFromStrategy(&split);
+    FillDefaults(&split);
+    if (runs.ok()) runs = PrepareJob(split).status();
+    if (!runs.ok()) {
+      return TakeNone(absl::StrCat("what was found does not run: ", WithoutField(runs)), settled);
+    }
+    SOAP_RETURN_IF_ERROR(WriteFile(planned));
+    split.mutable_cluster()->set_strategy(path_);
+    if (!log_dir_.empty()) split.mutable_output()->set_log_dir(log_dir_);
+    const std::string data = found.data_ns > 0
+                                 ? absl::StrCat(MsText(found.data_ns), " by data parallelism")
+                                 : "data parallelism does not fit";
+    const uint32_t micro_batches = split.training().micro_batches();
+    const std::string kept =
+        found.synchronization == planner::NameOf(planner::Synchronization::kOwner)
+            ? "kept by the workers"
+            : "kept by servers";
+    SayOfAuto(
+        absl::StrCat("a step of ", MsText(found.found_ns), " is predicted, ", data, "; ",
+                     micro_batches == 1 ? "" : absl::StrCat(micro_batches, " micro-batches, "),
+                     "parameters ", kept, ": ", path_));
+    *settled = std::move(split);
+    return kExitOk;
+  }
+
+  absl::Status WriteFile(const std::string& planned) const {
+    SOAP_ASSIGN_OR_RETURN(std::string text, ReadWholeFile(planned));
+    if (absl::StartsWith(text, "#")) text.erase(0, text.find('\n') + 1);  // of `soapstone plan`
+    std::error_code error;
+    const fs::path folder = fs::path(path_).parent_path();
+    if (!folder.empty()) fs::create_directories(folder, error);
+    return WriteWholeFile(path_, kByAuto + text);
+  }
+
+  const NodeFlags& flags_;
+  const wire::JobConfig config_;
+  const wire::JobConfig whole_;  // without a strategy
+  absl::Status whole_runs_;      // whether that runs
+  std::shared_ptr<const Job> job_;
+  uint32_t teams_ = 1, devices_ = 1;  // of a team; and so the batch
+  int64_t batch_ = 1;
+  uint32_t micro_batches_ = 0;  // 0: to be chosen
+  double budget_s_ = kPlanBudgetS;
+  std::string path_;     // of the strategy
+  std::string log_dir_;  // where it goes there; empty: beside the model
+};
+
+}  // namespace
+
+absl::StatusOr<int> FindStrategy(const NodeFlags& flags, wire::JobConfig* config) {
+  return Finding(flags, *config).Run(config);
+}
+
+std::string FoundStep::ToText() const {
+  return absl::StrCat(found_ns, "\n", data_ns, "\n", synchronization, "\n", none);
+}
+
+absl::StatusOr<FoundStep> FoundStep::FromText(const std::string& text) {
+  const std::vector<std::string> lines = absl::StrSplit(text, absl::MaxSplits('\n', 3));
+  FoundStep found;
+  if (lines.size() != 4 || !absl::SimpleAtoi(lines[0], &found.found_ns) ||
+      !absl::SimpleAtoi(lines[1], &found.data_ns)) {
+    return absl::InternalError("--strategy=auto: what was planned cannot be read");
+  }
+  found.synchronization = lines[2];
+  found.none = lines[3];
+  return found;
+}
+
+std::string WhyNotTaken(const FoundStep& found, bool data_runs) {
+  if (!found.none.empty()) return found.none;
+  const bool gains =
+      static_cast<double>(found.data_ns) >= kGainMin * static_cast<double>(found.found_ns);
+  if (found.data_ns == 0 || !data_runs || gains) return "";
+  return absl::StrFormat(
+      "the best that was found is predicted to take %s a step and data parallelism %s, less than "
+      "%.0f%% more",
+      MsText(found.found_ns), MsText(found.data_ns), 100 * (kGainMin - 1));
+}
+
+std::string StrategyName(const wire::JobConfig& config) {
+  std::string name = fs::path(config.output().model_path()).stem().string();
+  if (name.empty()) {
+    const std::string& model = config.model();
+    const bool from_file = absl::StartsWith(model, "onnx:");
+    name = from_file ? fs::path(model.substr(5)).stem().string() : model.substr(0, model.find(':'));
+  }
+  for (char& c : name) {
+    if (!absl::ascii_isalnum(static_cast<unsigned char>(c)) && !absl::StrContains("._-", c))
+      c = '_';
+  }
+  return absl::StrCat(name, ".strategy.textproto");
+}
+
+}  // namespace soapstone::apps
