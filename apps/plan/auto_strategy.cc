@@ -12,6 +12,7 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "absl/strings/str_replace.h"
 #include "absl/strings/str_split.h"
 #include "absl/strings/strip.h"
 #include "apps/cli/job_source.h"
@@ -35,6 +36,8 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr double kGainMin = 1.05;  // over data parallelism: less is within what predictions miss
+// Of steps that are mostly messages predictions miss more than a part of them.
+constexpr Nanos kGainLeast = kMillisecond / 2;
 constexpr char kByAuto[] = "# By `soapstone train --strategy=auto` (docs/execution.md).\n";
 constexpr Nanos kMeetingMax = 50 * kMillisecond;  // of steps by which a machine is measured
 constexpr size_t kReasonCharsMax = 300;
@@ -192,7 +195,8 @@ class Finding {
                .data_ns = planned->data_ns,
                .synchronization = planned->synchronization};
     } else {
-      found.none = std::string(planned.status().message().substr(0, kReasonCharsMax));
+      found.none =
+          absl::StrReplaceAll(planned.status().message().substr(0, kReasonCharsMax), {{"\n", " "}});
     }
     WriteWholeFile(scratch.File(kStep), found.ToText()).IgnoreError();  // then it is not there
   }
@@ -331,13 +335,17 @@ absl::StatusOr<FoundStep> FoundStep::FromText(const std::string& text) {
 
 std::string WhyNotTaken(const FoundStep& found, bool data_runs) {
   if (!found.none.empty()) return found.none;
+  if (found.data_ns == 0 || !data_runs) return "";
   const bool gains =
       static_cast<double>(found.data_ns) >= kGainMin * static_cast<double>(found.found_ns);
-  if (found.data_ns == 0 || !data_runs || gains) return "";
+  const bool counts = found.data_ns - found.found_ns >= kGainLeast;
+  if (gains && counts) return "";
   return absl::StrFormat(
-      "the best that was found is predicted to take %s a step and data parallelism %s, less than "
-      "%.0f%% more",
-      MsText(found.found_ns), MsText(found.data_ns), 100 * (kGainMin - 1));
+      "the best that was found is predicted to take %s a step and data parallelism %s, %s",
+      MsText(found.found_ns), MsText(found.data_ns),
+      gains
+          ? absl::StrCat("less than ", MsText(kGainLeast), " more: such steps are mostly messages")
+          : absl::StrFormat("less than %.0f%% more", 100 * (kGainMin - 1)));
 }
 
 std::string StrategyName(const wire::JobConfig& config) {

@@ -17,8 +17,8 @@ namespace soapstone::apps {
 // --machine, and what the model's operators take; plans for a team of the job's, within
 // --plan_budget. The strategy is written beside the model, else into the folder of logs. Says on
 // standard error what it does, and in a line what came of it. Where no strategy is found that is
-// predicted to be 1.05 times as fast as data parallelism the job is settled without one.
-// REQUIRES: this process has one thread.
+// predicted to be 1.05 times as fast as data parallelism, and half a millisecond, the job is
+// settled without one. REQUIRES: this process has one thread.
 absl::StatusOr<int> FindStrategy(const NodeFlags& flags, wire::JobConfig* config);
 
 // What planning came to.

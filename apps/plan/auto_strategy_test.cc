@@ -19,7 +19,9 @@ using ::testing::HasSubstr;
 TEST(AutoStrategy, WhatGainsLessThanATwentiethIsLeft) {
   const FoundStep found = {.found_ns = 100'000'000, .data_ns = 104'900'000};
   EXPECT_THAT(WhyNotTaken(found, true), HasSubstr("100 ms a step and data parallelism 104.9 ms"));
-  EXPECT_EQ(WhyNotTaken({.found_ns = 100, .data_ns = 105}, true), "");
+  EXPECT_EQ(WhyNotTaken({.found_ns = 100'000'000, .data_ns = 105'000'000}, true), "");
+  EXPECT_THAT(WhyNotTaken({.found_ns = 500'000, .data_ns = 900'000}, true),
+              HasSubstr("mostly messages"));
 }
 
 TEST(AutoStrategy, WhereDataParallelismDoesNotRunAnyPlanIsTaken) {
