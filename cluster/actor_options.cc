@@ -50,6 +50,7 @@ worker::SeatExecutorOptions SeatExecutorOptionsOf(const TrainingJob& job, Worker
       .teams = job.team->shape.teams,
       .total_clocks = job.total_clocks,
       .lead = job.team->plan.LeadOf(seat),
+      .reads_ahead = job.team->plan.ReadsAhead(),
       .now = [] { return Nanos{0}; },
       .spoils = [stragglers = job.specs.stragglers,
                  worker](Clock clock) { return stragglers.Spoils(worker, clock); }};

@@ -15,6 +15,7 @@
 namespace soapstone::planner {
 
 inline constexpr uint32_t kPartsMax = 4096;  // of an operator
+inline constexpr uint32_t kStalenessMax = 64;
 
 // Parts are numbered row-major over the dimensions of the operator's rule: the last dimension's
 // index runs fastest.
@@ -43,7 +44,7 @@ struct Strategy {
   std::vector<OpConfig> ops;  // as in the graph
   Synchronization synchronization = Synchronization::kOwner;
   // An iteration i may start when iteration i − 1 − staleness has ended, its parameters pulled.
-  // 0: bulk-synchronous.
+  // 0: bulk-synchronous; at most kStalenessMax.
   uint32_t staleness = 0;
   // By parameter group, the servers that keep its parameters, ascending; none: all of them. Empty:
   // all keep all groups. Of kServers alone.

@@ -174,6 +174,9 @@ absl::StatusOr<Strategy> Read(const wire::Strategy& message, const std::string& 
     return Refuse(file, "ops: it has ", message.ops_size(), " operators, the model ",
                   graph.ops.size());
   }
+  if (message.staleness() > kStalenessMax) {
+    return Refuse(file, "staleness: ", message.staleness(), " is more than ", kStalenessMax);
+  }
   Strategy strategy = {.staleness = message.staleness()};
   SOAP_ASSIGN_OR_RETURN(strategy.synchronization,
                         SynchronizationOf(message.synchronization(), file));

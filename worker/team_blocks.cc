@@ -40,7 +40,11 @@ bool TeamBlocks::Keep(const wire::Message& message, Clock now, bool begun) {
   if (message.from != wire::Address::Of(WorkerOf(*expected))) return false;
   const Buffer block = grants ? Buffer() : message.payload[0];
   if (block.size() != expected->bytes || !block.IsFloatAligned()) return false;
-  return blocks_.try_emplace({message.clock, number}, Kept{block, message.epoch}).second;
+  const auto [at, is_new] = blocks_.try_emplace({message.clock, number});
+  // Before the roster is here that admits it, a former team's may have come first.
+  if (!is_new && (admitted_ > 0 || message.epoch <= at->second.epoch)) return false;
+  at->second = Kept{block, message.epoch};
+  return true;
 }
 
 void TeamBlocks::OnAdmitted(Epoch epoch) {

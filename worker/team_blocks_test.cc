@@ -58,9 +58,15 @@ TEST_F(TeamBlocksTest, KeepsWhatSeatsThatRunAheadSend) {
 
 TEST_F(TeamBlocksTest, WhatAFormerTeamHasSentIsNotKept) {
   EXPECT_TRUE(blocks_.Keep(BlockOf(6, 3, 7, 16), 3));  // of epoch 0, before it is admitted
+  Message message = BlockOf(6, 3, 7, 16);
+  message.epoch = 6;
+  TeamBlocks later = blocks_;
+  EXPECT_TRUE(later.Keep(message, 3));  // its own team's takes the place
+  EXPECT_FALSE(later.Keep(message, 3));
+  later.OnAdmitted(5);
+  EXPECT_TRUE(later.IsHere(3, 7));
   blocks_.OnAdmitted(5);
   EXPECT_FALSE(blocks_.IsHere(3, 7));
-  Message message = BlockOf(6, 3, 7, 16);
   message.epoch = 4;
   EXPECT_FALSE(blocks_.Keep(message, 3));
   message.epoch = 6;

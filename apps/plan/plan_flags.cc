@@ -41,7 +41,7 @@ void AddPlanInputs(CLI::App* plan, PlanFlags* flags) {
       ->type_name("FILE");
   plan->add_option("--staleness", flags->staleness,
                    "Also plan a staleness bound up to this: the least within 2% of the best [0]")
-      ->check(CLI::Range(0, 64));
+      ->check(CLI::Range(0, static_cast<int>(planner::kStalenessMax)));
   plan->add_option("--moved_gb", flags->moved_gb,
                    "Only plans whose step moves so many gigabytes at most, 10^9 bytes each [any]")
       ->check(Within(1e-6, 1e9));

@@ -157,7 +157,8 @@ void Shard::AcknowledgeRoster(wire::Outbox* out) {
   const bool batches = std::holds_alternative<consistency::BatchTraits>(options_.policy.gate);
   if (batches && !empty && policy_.clocks().Min() >= start) CarryOut(policy_.OnDrain(), out);
   const Clock frontier = empty ? 0 : policy_.Frontier();
-  if (start > frontier) return;
+  // Without parameters nobody speaks to it, and no clock comes.
+  if (start > frontier && options_.layout->bucket_count(options_.id) > 0) return;
   ack_due_ = false;
   Message ack;
   ack.type = MessageType::kRosterAck;

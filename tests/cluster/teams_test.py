@@ -161,7 +161,19 @@ class TeamsTest(StrategyTestCase):
         self.assertEqual(self.sha256(nodes[0].output()), whole)
 
     def test_a_lost_team_may_come_again(self):
-        running = self.start(self.of_teams("expert"), "--policy=ssp:s=2", "--strict", epochs=150)
+        self.come_again(self.of_teams("expert"))
+
+    def test_it_may_where_workers_keep_the_parameters(self):
+        self.come_again(self.pipeline(1, sync="owner"))
+
+    def test_it_may_with_several_steps_under_way(self):
+        strategy = self.pipeline(1)
+        with open(strategy, "a") as file:
+            file.write("staleness: 1\n")
+        self.come_again(strategy)
+
+    def come_again(self, strategy):
+        running = self.start(strategy, "--policy=ssp:s=2", "--strict", epochs=150)
         endpoint = running.wait_for(r"scheduler at (\S+),").group(1)
         self.lose(running, 3)
         running.wait_for("team 1 is out", 20)

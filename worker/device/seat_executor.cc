@@ -123,7 +123,8 @@ uint64_t SeatExecutor::memory_bytes() const {
   }
   const uint64_t held = options_.layout->elements() * sizeof(float);
   const auto levels = static_cast<uint64_t>(std::bit_width(options_.micro_batches));
-  return lanes * (step + parameters) + held * (1 + levels);
+  const uint64_t values = options_.reads_ahead ? 2 : 1;  // that are here, or on their way
+  return lanes * (step + parameters) + held * (values + levels);
 }
 
 std::vector<SeatExecutor::Use> SeatExecutor::UsesOf(const models::ParamBlock& block) const {
@@ -178,7 +179,9 @@ void SeatExecutor::Run(const DeviceCommand& command, std::vector<DeviceEvent>* e
 
 void SeatExecutor::CarryOut(const DeviceCommand& command, const LoadCommand& load, DeviceEvent*) {
   values_ = load.frames;
-  if (command.clock < options_.total_clocks) LoadInto(&BoundAt(command.clock));
+  if (command.clock >= options_.total_clocks) return;  // evaluation's, once it has memory
+  LoadInto(&BoundAt(command.clock));
+  values_.clear();
 }
 
 SeatExecutor::Lane& SeatExecutor::LaneOf(Clock clock) {

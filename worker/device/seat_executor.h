@@ -47,7 +47,8 @@ struct SeatExecutorOptions {
   uint32_t team = 0, teams = 1;  // whose micro-batches they are: `team`'s of those of so many teams
   std::shared_ptr<compute::Backend> backend;  // not null
   Clock total_clocks = 0;
-  Clock lead = 0;  // so many clocks it is given forward halves before the backward ones
+  Clock lead = 0;            // so many clocks it is given forward halves before the backward ones
+  bool reads_ahead = false;  // values of the next clock come while one is computed
   std::function<Nanos()> now;
   std::function<bool(Clock)> spoils;  // as ExecutorOptions::spoils
 };
