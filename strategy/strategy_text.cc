@@ -163,6 +163,9 @@ absl::StatusOr<wire::Strategy> ParseStrategy(const std::string& text, const std:
     return Refuse(file, "strategies of version ", message.version(), " are not known, only of ",
                   kStrategyVersion, "; plan again");
   }
+  if (message.staleness() > kStalenessMax) {
+    return Refuse(file, "staleness: ", message.staleness(), " is more than ", kStalenessMax);
+  }
   return message;
 }
 
@@ -173,9 +176,6 @@ absl::StatusOr<Strategy> Read(const wire::Strategy& message, const std::string& 
   if (static_cast<size_t>(message.ops_size()) != graph.ops.size()) {
     return Refuse(file, "ops: it has ", message.ops_size(), " operators, the model ",
                   graph.ops.size());
-  }
-  if (message.staleness() > kStalenessMax) {
-    return Refuse(file, "staleness: ", message.staleness(), " is more than ", kStalenessMax);
   }
   Strategy strategy = {.staleness = message.staleness()};
   SOAP_ASSIGN_OR_RETURN(strategy.synchronization,
