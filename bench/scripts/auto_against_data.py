@@ -31,7 +31,7 @@ def text(folder):
     with open(path, "w") as file:
         for _ in range(4000):
             file.write(" ".join(f"w{int(draw.expovariate(.1))}" for _ in range(20)) + "\n")
-    return ["--format=words", f"--data_path={path}", "--vocabulary=100", "--length=20"]
+    return ["--data_format=words", f"--data_path={path}", "--vocabulary=100", "--length=20"]
 
 
 def images(folder, side):
@@ -43,11 +43,11 @@ def images(folder, side):
         for i in range(160):
             with open(os.path.join(root, label, f"{i}.raw"), "wb") as file:
                 file.write(draw.randbytes(3 * side * side))
-    return ["--format=images", f"--data_path={root}", f"--height={side}", f"--width={side}", "--channels=3"]
+    return ["--data_format=images", f"--data_path={root}", f"--height={side}", f"--width={side}", "--channels=3"]
 
 
 def copies(_):
-    return ["--format=copy", "--samples=2000"]
+    return ["--data_format=copy", "--samples=2000"]
 
 
 DATA = {
