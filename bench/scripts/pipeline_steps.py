@@ -47,6 +47,22 @@ CUTS = {2: [5], 4: [2, 5, 7]}  # of lenet5's operators: each stage has parameter
 EPOCH = 45  # steps of 32 of the digits' training samples
 
 
+def run_nodes(programs, config, workers, what):
+    """What the scheduler and the server have reported of a job that ended well."""
+    nodes = [("scheduler",), ("server", "--rank=0")] + [("worker", f"--rank={rank}") for rank in range(workers)]
+    processes = [subprocess.Popen([f"{programs}/soapstone-{role}", f"--config={config}", "--progress=json", *flags],
+                                  stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
+                 for role, *flags in nodes]
+    try:
+        outs = [process.communicate(timeout=PATIENCE_S)[0] for process in processes]
+    finally:
+        for process in processes:
+            process.kill()
+    if any(process.returncode for process in processes):
+        sys.exit(f"{what}: exit codes {[process.returncode for process in processes]}\n{outs[0]}")
+    return [json.loads(line) for out in outs[:2] for line in out.splitlines() if line.startswith("{")]
+
+
 class Pipeline:
 
     def __init__(self, args, folder, stages, micro_batches, staleness=0):
@@ -70,7 +86,7 @@ class Pipeline:
             file.write(MACHINE.format(stages=self.stages, nic=NIC))
         path = f"{self.folder}/{self.stages}x{self.micro_batches}-{self.staleness}.strategy.textproto"
         subprocess.run([f"{self.args.bin}/soapstone", "plan", f"--config={self.job('bsp', '')}", f"--machine={machine}",
-                        f"--devices={self.stages}", f"--batch={BATCH}", f"--micro_batches={self.micro_batches}",
+                        f"--devices={self.stages}", f"--batch={self.args.batch}", f"--micro_batches={self.micro_batches}",
                         "--search=model", "--sync=servers", f"--output={path}"],
                        check=True, stdout=subprocess.DEVNULL)
         with open(path) as file:
@@ -95,32 +111,21 @@ class Pipeline:
     def job(self, policy, strategy):
         path = f"{self.folder}/{policy.replace(':', '')}-{bool(strategy)}.textproto"
         with open(path, "w") as file:
-            file.write(JOB.format(digits=f"{self.args.data}/digits.csv.gz", policy=policy, epochs=self.args.steps // EPOCH, batch=BATCH,
-                                  stage_ms=self.args.stage_ms, strategy=strategy, folder=self.folder))
+            file.write(JOB.format(digits=f"{self.args.data}/digits.csv.gz", policy=policy, folder=self.folder,
+                                  epochs=self.args.steps // EPOCH, batch=self.args.batch, strategy=strategy,
+                                  stage_ms=self.args.stage_ms))
         return path
 
     def run(self):
         policy = f"ssp:s={self.staleness}" if self.staleness else "bsp"
-        config = self.job(policy, self.strategy)
-        nodes = [("scheduler",), ("server", "--rank=0")] + [("worker", f"--rank={rank}") for rank in range(self.stages)]
-        processes = [subprocess.Popen([f"{self.args.bin}/soapstone-{role}", f"--config={config}", "--progress=json", *flags],
-                                      stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
-                     for role, *flags in nodes]
-        try:
-            outs = [process.communicate(timeout=PATIENCE_S)[0] for process in processes]
-        finally:
-            for process in processes:
-                process.kill()
-        if any(process.returncode for process in processes):
-            sys.exit(f"{self}: exit codes {[process.returncode for process in processes]}\n{outs[0]}")
-        reports = [json.loads(line) for out in outs[:2] for line in out.splitlines() if line.startswith("{")]
+        reports = run_nodes(self.args.bin, self.job(policy, self.strategy), self.stages, self)
         result = next(report for report in reports if "test_loss" in report)
         self.rates.append(result["samples_per_s"])
         for row in (row for report in reports for row in report.get("ledger", [])):
             self.lags[row["shard"]] = max(self.lags.get(row["shard"], 0), row["read_lags"]["max"])
 
     def step_ms(self):
-        return 1e3 * BATCH / statistics.median(self.rates)
+        return 1e3 * self.args.batch / statistics.median(self.rates)
 
 
 def main():
@@ -133,7 +138,7 @@ def main():
     parser.add_argument("--at_least", type=float, default=1.6)
     args = parser.parse_args()
     args.data = os.path.abspath(args.data)
-    args.steps = -(-args.steps // EPOCH) * EPOCH
+    args.steps, args.batch = -(-args.steps // EPOCH) * EPOCH, BATCH
     with tempfile.TemporaryDirectory(prefix="soapstone-pipeline-") as folder:
         pipelines = [Pipeline(args, folder, 2, 8), Pipeline(args, folder, 4, 8), Pipeline(args, folder, 4, 4),
                      Pipeline(args, folder, 4, 1, staleness=3)]
