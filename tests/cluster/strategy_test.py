@@ -445,23 +445,20 @@ class LearnsWithWindowTest(WindowTestCase):
 
 class LostSeatOfWindowTest(WindowTestCase):
 
-    def test_a_stage_that_is_killed_ends_the_job(self):
+    def end(self, worker, number, code):
         self.write_job(epochs=1000)
         running = self.train(f"--strategy={self.pipeline(3, 2)}", "--workers=3")
         running.wait_for(r"clock|epoch")
         children = descendants(running.pid)
-        os.kill(children["worker-1"], signal.SIGKILL)
-        self.assertEqual(running.wait(60), 138, running.output())
+        os.kill(children[f"worker-{worker}"], number)
+        self.assertEqual(running.wait(60), code, running.output())
         self.assert_nothing_left(children)
 
+    def test_a_stage_that_is_killed_ends_the_job(self):
+        self.end(1, signal.SIGKILL, 138)
+
     def test_a_stage_that_is_asked_to_stop(self):
-        self.write_job(epochs=1000)
-        running = self.train(f"--strategy={self.pipeline(3, 2)}", "--workers=3")
-        running.wait_for(r"clock|epoch")
-        children = descendants(running.pid)
-        os.kill(children["worker-0"], signal.SIGTERM)
-        self.assertEqual(running.wait(60), 143, running.output())
-        self.assert_nothing_left(children)
+        self.end(0, signal.SIGTERM, 143)
 
 
 class RefusedWindowTest(WindowTestCase):
