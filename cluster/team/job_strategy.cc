@@ -189,10 +189,6 @@ absl::StatusOr<std::vector<int64_t>> SizesOf(const TeamSizes& sizes, uint64_t tr
 
 }  // namespace
 
-bool IsAutoStrategy(const wire::JobConfig& config) {
-  return config.cluster().strategy() == kAutoStrategy;
-}
-
 wire::JobConfig WithoutStrategy(wire::JobConfig config) {
   config.mutable_cluster()->clear_strategy();
   config.mutable_cluster()->clear_teams();

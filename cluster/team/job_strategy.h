@@ -22,7 +22,9 @@ namespace soapstone::apps {
 // is
 // ./auto.
 inline constexpr char kAutoStrategy[] = "auto";
-bool IsAutoStrategy(const wire::JobConfig& config);
+inline bool IsAutoStrategy(const wire::JobConfig& config) {
+  return config.cluster().strategy() == kAutoStrategy;
+}
 // The same job with each worker running all of the model, defaults filled in; of several teams all
 // workers together.
 wire::JobConfig WithoutStrategy(wire::JobConfig config);
