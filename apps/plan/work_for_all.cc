@@ -71,7 +71,7 @@ std::vector<uint32_t> IdleDevices(const planner::Strategy& strategy, uint32_t de
 
 planner::Strategy WithWorkForAll(const Planning& planning, planner::Strategy strategy,
                                  const std::function<bool()>& give_up) {
-  const planner::Strategy before = strategy;
+  planner::Strategy before = strategy;
   const auto devices = static_cast<uint32_t>(planning.machine().devices().size());
   for (;;) {
     const std::vector<uint32_t> idle = IdleDevices(strategy, devices);
