@@ -81,7 +81,7 @@ absl::StatusOr<uint64_t> CurveStepOf(const Job& job) {
 
 // "4 workers"; "4 workers in 2 teams of 2".
 std::string WorkersText(const Job& job) {
-  const std::string workers = Counted(job.config.cluster().workers(), "worker");
+  std::string workers = Counted(job.config.cluster().workers(), "worker");
   if (job.team == nullptr || job.team->shape.teams == 1) return workers;
   return absl::StrCat(workers, " in ", job.team->shape.teams, " teams of ", job.team->shape.seats);
 }

@@ -6,6 +6,7 @@
 #include <string>
 
 #include "absl/strings/str_cat.h"
+#include "consistency/catalogue.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "models/zoo/zoo.h"

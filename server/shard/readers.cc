@@ -41,17 +41,21 @@ void Readers::OnAnswered(Nanos now, Message* reply) {
   body.parked_ns = now - reader.asked_at;
   body.queued_ns = reader.queued_ns;
   reader.waits = false;
-  if (reader.reads.size() == reads_max_) reader.reads.pop_front();
-  reader.reads.push_back({reply->clock, versions_});
+  if (reader.reads.size() < reads_max_) reader.reads.emplace_back();
+  Read& read = reader.reads[reader.next_read];
+  reader.next_read = (reader.next_read + 1) % reads_max_;
+  read.clock = reply->clock;
+  read.versions = versions_;  // into the memory that it has
 }
 
 uint64_t Readers::StalenessOf(WorkerId worker, Clock clock, BucketId bucket) const {
   const uint64_t now = versions_[Index(bucket)];
   if (Index(worker) >= readers_.size() || readers_[Index(worker)].reads.empty()) return now;
-  const std::deque<Read>& reads = readers_[Index(worker)].reads;
+  const std::vector<Read>& reads = readers_[Index(worker)].reads;
   const auto of_clock = std::find_if(reads.begin(), reads.end(),
                                      [&](const Read& read) { return read.clock == clock; });
-  const Read& read = of_clock != reads.end() ? *of_clock : reads.back();
+  const size_t latest = (readers_[Index(worker)].next_read + reads_max_ - 1) % reads_max_;
+  const Read& read = of_clock != reads.end() ? *of_clock : reads[latest];
   return now - read.versions[Index(bucket)];
 }
 

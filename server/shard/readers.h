@@ -14,7 +14,6 @@
 #pragma once
 
 #include <cstdint>
-#include <deque>
 #include <map>
 #include <optional>
 #include <utility>
@@ -90,7 +89,8 @@ class Readers {
     Nanos asked_at = 0;          // when that came first: what is owed is asked for again
     Nanos queued_ns = 0;         // and how long it had waited for us
     bool waits = false;          // what it asked for is owed to it
-    std::deque<Read> reads;      // its latest, oldest first
+    std::vector<Read> reads;     // its latest, in turns
+    size_t next_read = 0;        // whose turn it is
   };
   Reader& Of(WorkerId worker);
   void OnAsked(Nanos now, const wire::Message& message);
