@@ -412,7 +412,10 @@ class PlanTest(ClusterTestCase):
             for norm in norms:
                 self.assertNotRegex(norm, r'dim: "[nhw]"')
         self.refuse("not ring", *flags, "--sync=ring")
-        self.refuse("excludes", *flags, "--staleness=2")
+        self.refuse("excludes", *flags, "--time_chunk=4")
+        self.plan(*flags, "--staleness=2", "--search=data", f"--output={path}")
+        with open(path, encoding="utf-8") as file:
+            self.assertIn("devices: 2", file.read())
 
     def test_a_plan_that_moves_too_much_is_refused(self):
         self.refuse(r"no plan was found that moves at most 1e-06 GB in a step: the least is [0-9.]+ "
