@@ -123,7 +123,8 @@ uint64_t SeatExecutor::memory_bytes() const {
   }
   const uint64_t held = options_.layout->elements() * sizeof(float);
   const auto levels = static_cast<uint64_t>(std::bit_width(options_.micro_batches));
-  const uint64_t values = options_.reads_ahead ? 2 : 1;  // that are here, or on their way
+  // Of the clock in hand; and of the next one, on their way and with the device.
+  const uint64_t values = options_.reads_ahead ? 3 : 1;
   return lanes * (step + parameters) + held * (values + levels);
 }
 
