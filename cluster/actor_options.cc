@@ -51,6 +51,7 @@ worker::SeatExecutorOptions SeatExecutorOptionsOf(const TrainingJob& job, Worker
       .total_clocks = job.total_clocks,
       .lead = job.team->plan.LeadOf(seat),
       .reads_ahead = job.team->plan.ReadsAhead(),
+      .takes_over = job.specs.policy.takes_over() && job.team->shape.teams > 1,
       .now = [] { return Nanos{0}; },
       .spoils = [stragglers = job.specs.stragglers,
                  worker](Clock clock) { return stragglers.Spoils(worker, clock); }};

@@ -85,8 +85,10 @@ struct CoordinatorOptions {
   // Where the model is split over teams of workers. A team cannot go on without one of its seats:
   // it is dropped whole, and others go on.
   std::optional<wire::TeamShape> team;
-  bool needs_all_teams = false;  // a step needs the micro-batches of each, and none has two teams'
-  bool beside_workers = false;   // server k is in the process of worker k
+  // A step needs the micro-batches of each team; one that is left takes over those of one that is
+  // lost, and no more.
+  bool needs_all_teams = false;
+  bool beside_workers = false;  // server k is in the process of worker k
   // Where training has diverged at a clock: what was set, and what to try. Null: nothing is said.
   std::function<std::string(Clock)> on_divergence;
 };

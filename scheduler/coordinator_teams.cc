@@ -22,13 +22,16 @@ using wire::Outbox;
 std::optional<Notice> Coordinator::WhyNotWithoutTeamOf(WorkerId seat, Notice if_none_left) const {
   const wire::TeamShape& shape = *options_.team;
   const WorkerId team = wire::TeamOf(seat, shape);
-  const auto is_other = [&](const wire::Member& member) {
-    return wire::TeamOf(member.worker, shape) != team && members_.IsMember(member.worker);
-  };
-  const bool others = std::any_of(roster().workers.begin(), roster().workers.end(), is_other);
+  const auto others =
+      static_cast<uint32_t>(std::count_if(roster().workers.begin(), roster().workers.end(),
+                                          [&](const auto& member) {
+                                            return wire::TeamOf(member.worker, shape) != team &&
+                                                   members_.IsMember(member.worker);
+                                          }) /
+                            shape.seats);
   const std::string gone = absl::StrCat(Spoken(Address::Of(seat)), " is gone, and ");
   const int32_t code = if_none_left.code;
-  if (!others) {
+  if (others == 0) {
     if (shape.seats == 1) return if_none_left;
     return Notice{code,
                   absl::StrCat(gone, "no team goes on without one of its ", shape.seats, " seats")};
@@ -37,10 +40,11 @@ std::optional<Notice> Coordinator::WhyNotWithoutTeamOf(WorkerId seat, Notice if_
   if (options_.beside_workers && Index(seat) < options_.servers) {
     return Notice{code, absl::StrCat(with_it, ", whose workers keep the parameters")};
   }
-  if (!options_.needs_all_teams) return std::nullopt;
-  return Notice{code, absl::StrCat(with_it,
-                                   ": the policy needs the micro-batches of each team, and "
-                                   "none computes another's")};
+  const uint32_t lost = shape.teams - others;
+  if (!options_.needs_all_teams || lost <= others) return std::nullopt;
+  return Notice{code, absl::StrCat(with_it, ": the policy needs the micro-batches of all ",
+                                   shape.teams, " teams, and each of the ", others,
+                                   " that are left takes over one team's at most")};
 }
 
 void Coordinator::DropTeamOf(WorkerId seat, Outbox* out) {

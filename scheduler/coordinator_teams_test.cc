@@ -72,15 +72,22 @@ TEST(CoordinatorTeams, SeatsOfAllTeamsThatAreSilentEndTheJob) {
             "worker 3 is gone, and no team goes on without one of its 2 seats");
 }
 
-TEST(CoordinatorTeams, WhereAllMicroBatchesAreNeededALostTeamEndsTheJob) {
-  CoordinatorOptions options = TeamsOfTwo(2);
-  options.needs_all_teams = true;
-  Job job(options);
-  job.StartAll();
-  job.Lose(Worker(3));
-  ASSERT_TRUE(job.coordinator().ended().has_value());
-  EXPECT_EQ(job.coordinator().ended()->code, kExitPeerLost);
-  EXPECT_THAT(job.coordinator().ended()->text, HasSubstr("with it team 1: the policy needs"));
+TEST(CoordinatorTeams, WhereAllMicroBatchesAreNeededEachThatIsLeftTakesOverOne) {
+  for (const uint32_t teams : {2u, 3u}) {
+    CoordinatorOptions options = TeamsOfTwo(teams);
+    options.needs_all_teams = true;
+    Job job(options);
+    job.StartAll();
+    job.Lose(Worker(3));
+    EXPECT_EQ(job.coordinator().ended(), std::nullopt);
+    job.Lose(Worker(0));
+    ASSERT_TRUE(job.coordinator().ended().has_value());
+    EXPECT_EQ(job.coordinator().ended()->code, kExitPeerLost);
+    if (teams == 2) continue;
+    EXPECT_THAT(job.coordinator().ended()->text,
+                HasSubstr("with it team 0: the policy needs the micro-batches of all 3 teams, and "
+                          "each of the 1 that are left"));
+  }
 }
 
 TEST(CoordinatorTeams, ATeamThatKeepsTheParametersIsNeeded) {

@@ -12,6 +12,7 @@ bool IsData(wire::MessageType type) {
     case MessageType::kPullReply:
     case MessageType::kParcel:
     case MessageType::kBlock:
+    case MessageType::kLoaded:
       return true;
     default:
       return false;

@@ -122,6 +122,7 @@ inline std::vector<Message> HandMadeExamples() {
       Example(MessageType::kChosen, WorkerSet{{WorkerId{0}, WorkerId{3}}}),
       Example(MessageType::kStanding, Parcel{.has_values = true, .finished = true}),
       Example(MessageType::kBlock, Block{}, {Buffer::CopyOf("abcd")}),
+      Example(MessageType::kLoaded, {}),
   };
 }
 

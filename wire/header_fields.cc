@@ -44,6 +44,7 @@ void ForShared(const Slices*, const Visit& visit) {
 template <class Visit>
 void ForShared(const Block*, const Visit& visit) {
   visit(&Block::number, &HeaderFields::bucket);
+  visit(&Block::micro_batches, &HeaderFields::micro_batches);
 }
 template <class Visit>
 void ForShared(const Parcel*, const Visit& visit) {

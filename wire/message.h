@@ -100,8 +100,10 @@ enum class MessageType : uint8_t {
   kStanding = 32,  // where a peer stands, said when members change; `clock`: its version
   kFinished = 33,  // a peer has nothing more to send
   // Data: worker <-> worker of a team.
-  kBlock = 35,  // of the team's messages at `clock` one, plain, a frame; without a frame: its
-                // receiver may begin the clock after that (docs/execution.md). Body Block.
+  kBlock = 35,   // of the team's messages at `clock` one, plain, a frame; without a frame: its
+                 // receiver may begin the clock after that (docs/execution.md). Body Block.
+  kLoaded = 36,  // `clock`: the newest whose parameters its sender has, as it takes the roster of
+                 // `epoch`; -1: none yet (worker/team_takeover.h)
 };
 
 // A body whose fields are numbers and text says them once, by name: its printing, its form on the
@@ -414,6 +416,8 @@ struct Slices {
 
 struct Block {
   uint32_t number = 0;  // of the team's messages
+  // Empty: of the micro-batches of its sender's team; else of those of a team that was lost.
+  MicroBatchRange micro_batches;
   static constexpr bool kInHeader = true;
   friend bool operator==(const Block&, const Block&) = default;
 };

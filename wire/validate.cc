@@ -84,6 +84,7 @@ constexpr TypeRule kTypes[] = {
     {.type = MessageType::kStanding, .name = "standing", .body = kBodyIndex<Parcel>},
     {.type = MessageType::kFinished, .name = "finished", .body = kBodyIndex<Parcel>},
     {.type = MessageType::kBlock, .name = "block", .body = kBodyIndex<Block>, .payload = true},
+    {.type = MessageType::kLoaded, .name = "loaded"},
 };
 
 // Where each number's rule is in kTypes; past its end: there is no such type.

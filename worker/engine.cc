@@ -28,7 +28,7 @@ Engine::Engine(EngineOptions options)
       pulls_(options_),
       watch_(options_->patience_ns, options_->layout->shard_count()),
       takeover_(options_),
-      blocks_(options_),
+      team_{TeamBlocks(options_), TeamTakeover(options_)},
       replies_(options_->policy, options_->layout->shard_count(), RowBytes(*options_->layout),
                options_->own_lags()) {}
 
@@ -49,6 +49,9 @@ void Engine::OnMessage(Nanos now, const Message& message, EngineOutput out) {
     case MessageType::kBlock:
       OnBlock(now, message, out);
       break;
+    case MessageType::kLoaded:
+      OnLoaded(now, message, out);
+      break;
     case MessageType::kEvaluate:
       if (phase_ != Phase::kDone || main_.has_value()) return;
       Begin(now, schedule_.FinalEvaluation(), out);
@@ -65,13 +68,14 @@ void Engine::OnRoster(Nanos now, const Message& message, EngineOutput out) {
   roster_ = std::make_shared<const wire::Roster>(*roster);
   schedule_.OnRoster(*roster_);
   const wire::Member* me = FindMember(*roster_, options_->id);
-  if (me != nullptr) blocks_.OnAdmitted(me->admitted);
+  if (me != nullptr) team_.blocks.OnAdmitted(me->admitted);
   if (roster_->share_lead > 0 && phase_ != Phase::kLeft) {
     Message ack = ToScheduler(MessageType::kRosterAck);
     ack.clock = schedule_.Bind(*roster_);
     out.outbox->Send(std::move(ack));
   }
   if (options_->takes_over()) TakeOver(now, out);
+  if (options_->team_takes_over()) OnRosterOfTeam(now, out);
   if (schedule_.TakeReleased()) BeginNext(now, out);
 }
 
@@ -106,6 +110,7 @@ void Engine::OnPullReply(Nanos now, const Message& reply, EngineOutput out) {
   const std::optional<ShardId> home = options_->ShardAt(reply.from);
   if (!home.has_value() || !FitsLayout(*home, reply)) return;
   const ShardId shard = *home;
+  if (HoldsLoads()) return team_.takeover.Defer(shard, reply);
   replies_.OnReply(Index(shard), reply);
   const Clock next = main_.has_value() ? main_->read_clock() + 1 : schedule_.shard_clock();
   if (pulls_.KeepEarly(shard, next, reply) || !main_.has_value()) return;
@@ -144,14 +149,17 @@ void Engine::TakeReply(Nanos now, ShardId shard, const Message& reply, EngineOut
 
 // Blocks come when their senders have them: before this worker has begun their clock, too.
 void Engine::OnBlock(Nanos now, const Message& message, EngineOutput out) {
-  if (!blocks_.Keep(message, schedule_.next_clock(), phase_ != Phase::kWaiting)) {
+  if (!team_.blocks.Keep(message, schedule_.next_clock(), phase_ != Phase::kWaiting)) {
     ++progress_.rejects;
     return;
   }
-  if (!main_.has_value()) return;
-  const auto waiting = main_->AwaitedBlock(message.clock, wire::As<wire::Block>(message).number);
+  const auto& block = wire::As<wire::Block>(message);
+  ProgramRun* run = main_.has_value() ? &*main_ : nullptr;
+  if (!block.micro_batches.empty()) run = team_.takeover.FindOf(block.micro_batches);
+  if (run == nullptr) return;
+  const auto waiting = run->AwaitedBlock(message.clock, block.number);
   if (!waiting.has_value()) return;
-  main_->Satisfy(*waiting);
+  run->Satisfy(*waiting);
   Advance(now, out);
 }
 
@@ -204,7 +212,7 @@ wire::Progress Engine::ProgressAt(Nanos now) const {
   std::optional<PullWatch::Wait> wait;
   if (main_.has_value()) wait = watch_.Longest(now, *main_);
   if (!wait.has_value()) {
-    if (main_.has_value()) progress.waiting = blocks_.WaitsFor(now);
+    if (main_.has_value()) progress.waiting = team_.blocks.WaitsFor(now);
     return progress;
   }
   progress.waiting = wire::Waiting{.of = options_->HomeOf(wait->shard),
@@ -216,6 +224,7 @@ wire::Progress Engine::ProgressAt(Nanos now) const {
 
 void Engine::OnDevice(Nanos now, DeviceEvent event, EngineOutput out) {
   ProgramRun* run = takeover_.Find(event.run);
+  if (run == nullptr) run = team_.takeover.Find(event.run);
   if (main_.has_value() && main_->id() == event.run) run = &*main_;
   if (run == nullptr || run->satisfied(event.instruction) || diverged_) return;
   progress_.samples += event.trained_samples;
@@ -237,7 +246,9 @@ void Engine::OnDevice(Nanos now, DeviceEvent event, EngineOutput out) {
   }
   const uint32_t done = event.instruction;
   run->OnEvent(std::move(event));
-  if (const auto next = run->WaitsFor(done)) blocks_.OnWaiting(now, next->first, next->second);
+  const auto next = run->WaitsFor(done);
+  const bool main = main_.has_value() && run == &*main_;
+  if (main && next.has_value()) team_.blocks.OnWaiting(now, next->first, next->second);
   Advance(now, out);
 }
 
@@ -258,6 +269,8 @@ bool Engine::TakeNotFinite(const DeviceEvent& event, Clock clock, EngineOutput o
 }
 
 void Engine::BeginNext(Nanos now, EngineOutput out) {
+  // Who holds no parameters waits for nobody's answer before it begins a step.
+  if (HoldsLoads() && options_->layout->shard_count() == 0) return;
   std::shared_ptr<const Program> next = schedule_.Next(*roster_, epoch_);
   if (next == nullptr) {
     if (schedule_.finished()) Finish(out);
@@ -283,6 +296,7 @@ void Engine::Advance(Nanos now, EngineOutput out) {
   // Takeovers of an earlier clock stand before the main run's load in the device queue.
   for (ProgramRun& run : takeover_.runs()) Issue(now, &run, out);
   takeover_.DropCompleted();
+  if (options_->team_takes_over()) AdvanceTakeover(now, out);
   if (!main_.has_value()) return;
   const bool was_loaded = pulls_.loaded();
   Issue(now, &*main_, out);
@@ -291,6 +305,7 @@ void Engine::Advance(Nanos now, EngineOutput out) {
       // Micro-batches that became ours while we waited belong to this clock too.
       BeginTakeover(now, Takeover::Step::kThis, main_->clock(), out);
     }
+    if (options_->team_takes_over()) AdvanceTakeover(now, out);
   }
   if (main_->complete()) EndRun(now, out);
 }
@@ -308,8 +323,8 @@ void Engine::Issue(Nanos now, ProgramRun* run, EngineOutput out) {
 void Engine::IssueToDevice(Nanos now, ProgramRun* run, uint32_t index, EngineOutput out) {
   DeviceCommand& command = out.commands->emplace_back(CommandFor(*run, index));
   if (auto* take = std::get_if<TakeCommand>(&command.what)) {
-    take->block = blocks_.Take(command.clock, take->number);
-    blocks_.OnTaken();
+    take->block = team_.blocks.Take(command.clock, take->number, command.taken_over);
+    if (command.taken_over.empty()) team_.blocks.OnTaken();
   }
   if (!command.wants_event) run->Satisfy(index);
   const bool loads = std::holds_alternative<LoadCommand>(command.what) ||
@@ -320,6 +335,8 @@ void Engine::IssueToDevice(Nanos now, ProgramRun* run, uint32_t index, EngineOut
   const bool reloads = options_->by_transfer_stages() && options_->takes_over();
   if (reloads) {
     takeover_.Keep(pulls_.TakeValues());
+  } else if (options_->team_takes_over() && run->program().kind == Program::Kind::kStep) {
+    team_.takeover.OnLoad(run->clock(), pulls_.TakeValues());
   } else {
     pulls_.DropValues();
   }
@@ -331,7 +348,8 @@ void Engine::IssueToNetwork(Nanos now, ProgramRun* run, uint32_t index, EngineOu
     return IssuePull(now, run, index, pull->shard, out);
   }
   if (const auto* receive = As<ReceiveBlock>(instruction)) {
-    if (blocks_.IsHere(run->ClockOf(index), receive->number)) run->Satisfy(index);
+    const MicroBatchRange of = run->program().taken_over;
+    if (team_.blocks.IsHere(run->ClockOf(index), receive->number, of)) run->Satisfy(index);
     return;
   }
   if (const auto* ahead = As<SendPrefetch>(instruction)) {
@@ -368,7 +386,8 @@ DeviceCommand Engine::CommandFor(const ProgramRun& run, uint32_t index) const {
     elastic->alpha = beta / static_cast<double>(std::max<size_t>(replicas, 1));
   } else if (auto* load = std::get_if<LoadCommand>(&command.what)) {
     if (run.program().kind == Program::Kind::kTakeover) {
-      load->frames = takeover_.values();
+      load->frames =
+          options_->team_takes_over() ? team_.takeover.ValuesOf(run.clock()) : takeover_.values();
     } else {
       load->frames = load->shard.has_value() ? pulls_.ValuesOf(*load->shard) : pulls_.values();
     }
@@ -409,7 +428,7 @@ void Engine::EndRun(Nanos now, EngineOutput out) {
   pulls_.End();
   main_.reset();
   schedule_.OnEnd(kind);
-  blocks_.DropBefore(schedule_.next_clock());
+  team_.blocks.DropBefore(schedule_.next_clock(), team_.takeover.first_wanted());
   if (kind == Program::Kind::kFinalEvaluate || kind == Program::Kind::kEvaluateBatch) {
     std::shared_ptr<const Program> next = schedule_.NextEvaluation();
     return next != nullptr ? Begin(now, std::move(next), out) : takeover_.Close();
@@ -437,41 +456,6 @@ void Engine::Finish(EngineOutput out) {
   out.outbox->Send(std::move(message));
 }
 
-void Engine::TakeOver(Nanos now, EngineOutput out) {
-  const auto runs = [&](Program::Kind kind) {
-    return main_.has_value() && main_->program().kind == kind;
-  };
-  const bool stepping = phase_ == Phase::kRunning && runs(Program::Kind::kStep);
-  const bool flushing = runs(Program::Kind::kFlush);
-  const bool ended = phase_ == Phase::kDone && (!main_.has_value() || !pulls_.loaded());
-  if (stepping && pulls_.loaded()) {
-    BeginTakeover(now, Takeover::Step::kThis, main_->clock(), out);
-  } else if (stepping && !schedule_.IsFirst(main_->clock())) {
-    // Waiting for the next version: the step before may lack micro-batches, and its parameters are
-    // here.
-    const bool mixed = pulls_.mixed();
-    const Clock before = main_->clock() - 1;
-    if (BeginTakeover(now, Takeover::Step::kBefore, before, out, mixed) && mixed) {
-      // What the device was given of the step are loads, and forward passes between them; its
-      // answers to that are nobody's.
-      main_->Rewind(next_run_++);
-      pulls_.Rewind();
-      Advance(now, out);
-    }
-  } else if (schedule_.has_stepped() && (flushing || ended || schedule_.held())) {
-    BeginTakeover(now, Takeover::Step::kThis, schedule_.clock() - 1, out);
-  }
-}
-
-bool Engine::BeginTakeover(Nanos now, Takeover::Step step, Clock clock, EngineOutput out,
-                           bool reload) {
-  ProgramRun* run = takeover_.Begin(*roster_, step, clock, next_run_, reload);
-  if (run == nullptr) return false;
-  ++next_run_;
-  Issue(now, run, out);
-  return true;
-}
-
 Message Engine::ToScheduler(MessageType type) const {
   Message message;
   message.type = type;
@@ -493,7 +477,9 @@ void Engine::AddTo(Fingerprint* f) const {
   pulls_.AddTo(f);
   watch_.AddTo(f);
   takeover_.AddTo(f);
-  if (options_->seat != nullptr) blocks_.AddTo(f);
+  if (options_->seat == nullptr) return;
+  team_.blocks.AddTo(f);
+  if (options_->team_takes_over()) team_.takeover.AddTo(f);
 }
 
 }  // namespace soapstone::worker

@@ -5,8 +5,9 @@
 //
 // What it knows lies in its parts, which send nothing: which program comes next (step_schedule.h),
 // what of a program may go (program_run.h), the values that were asked for (pulls.h), since when
-// they are waited for (pull_watch.h), what a lost worker owed (takeover.h), what the other seats of
-// its team have sent (team_blocks.h), and what its reads show of the guarantee (reply_ledger.h).
+// they are waited for (pull_watch.h), what a lost worker owed (takeover.h) or a lost team
+// (team_takeover.h), what the other seats of its team have sent (team_blocks.h), and what its reads
+// show of the guarantee (reply_ledger.h).
 //
 // Invariants
 //  1. Device commands of a program are issued in program order.
@@ -42,6 +43,7 @@
 #include "worker/step_schedule.h"
 #include "worker/takeover.h"
 #include "worker/team_blocks.h"
+#include "worker/team_takeover.h"
 
 namespace soapstone::worker {
 
@@ -56,7 +58,8 @@ class Engine {
 
   explicit Engine(EngineOptions options);
 
-  // From the network: kRoster, kStart, kPullReply, kReject, kBlock, kEvaluate. Others are dropped.
+  // From the network: kRoster, kStart, kPullReply, kReject, kBlock, kLoaded, kEvaluate. Others are
+  // dropped.
   void OnMessage(Nanos now, const wire::Message& message, EngineOutput out);
   void OnDevice(Nanos now, DeviceEvent event, EngineOutput out);
   // At kWatch: asks again for what has not come. It ends nothing: a read may be parked for an hour.
@@ -111,6 +114,14 @@ class Engine {
   void Leave(EngineOutput out);
   void Finish(EngineOutput out);
 
+  // Of a seat, what its team takes over for lost ones (engine_takeover.cc).
+  void OnRosterOfTeam(Nanos now, EngineOutput out);
+  void OnLoaded(Nanos now, const wire::Message& message, EngineOutput out);
+  void AdvanceTakeover(Nanos now, EngineOutput out);
+  // Goes on with what was held while the words of some seats were not here.
+  void GoOnIfAgreed(Nanos now, bool held, EngineOutput out);
+  bool HoldsLoads() const { return options_->team_takes_over() && team_.takeover.holds(); }
+
   // Fixed-tree policies: takes over micro-batches of lost workers in the step before, or in hand.
   void TakeOver(Nanos now, EngineOutput out);
   // False: there was none to compute.
@@ -138,7 +149,11 @@ class Engine {
   Pulls pulls_;                     // of main_
   PullWatch watch_;                 // of main_
   Takeover takeover_;
-  TeamBlocks blocks_;  // of a worker with a seat
+  struct TeamParts {
+    TeamBlocks blocks;
+    TeamTakeover takeover;
+  };
+  TeamParts team_;  // of a worker with a seat
   wire::Progress progress_;
   bool diverged_ = false;
   std::optional<std::string> failure_;

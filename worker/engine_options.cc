@@ -30,7 +30,11 @@ const SeatOutline* EngineOptions::SeatOutlineAt(Clock clock) const {
     const auto batch = static_cast<uint64_t>(clock - total_clocks);
     return batch < seat->evaluation_batches ? &seat->evaluation : nullptr;
   }
-  const auto at = seat->steps.find(TeamSamples(clock));
+  return SeatOutlineOf(team(), clock);
+}
+
+const SeatOutline* EngineOptions::SeatOutlineOf(uint32_t team, Clock clock) const {
+  const auto at = seat->steps.find(SamplesOf(team, clock));
   return at == seat->steps.end() ? nullptr : &at->second;
 }
 
@@ -40,14 +44,13 @@ uint64_t EngineOptions::BatchSamples(Clock step) const {
   return std::min(batch, train_samples - index * batch);
 }
 
-MicroBatchRange EngineOptions::TeamMicroBatches() const {
+MicroBatchRange EngineOptions::MicroBatchesOf(uint32_t team) const {
   const uint32_t each = micro_batch_count / seat->team.teams;
-  const uint32_t team = Index(wire::TeamOf(id, seat->team));
   return {team * each, (team + 1) * each};
 }
 
-uint64_t EngineOptions::TeamSamples(Clock step) const {
-  return SamplesOfLeaves(TeamMicroBatches(), micro_batch_count, BatchSamples(step)).size();
+uint64_t EngineOptions::SamplesOf(uint32_t team, Clock step) const {
+  return SamplesOfLeaves(MicroBatchesOf(team), micro_batch_count, BatchSamples(step)).size();
 }
 
 ProgramInputs EngineOptions::Inputs() const {

@@ -61,8 +61,11 @@ struct EngineOptions {
   wire::Address HomeOf(ShardId shard) const;
   // The inverse; none: it keeps none of this worker's.
   std::optional<ShardId> ShardAt(wire::Address home) const;
-  // It computes what a lost worker owed: of a team nobody can, one that is whole takes over.
+  // It computes what a lost worker owed; of a team all seats together do for a lost team.
   bool takes_over() const { return policy.takes_over() && seat == nullptr; }
+  bool team_takes_over() const {
+    return policy.takes_over() && seat != nullptr && seat->team.teams > 1;
+  }
   // Clocks by which its forward halves, and with them its reads, are ahead of its backward ones.
   Clock lead() const { return seat != nullptr ? seat->lead : 0; }
   std::vector<Clock> own_lags() const {
@@ -71,11 +74,17 @@ struct EngineOptions {
   // What the seat runs at a clock; behind the run's last, batches that are evaluated. Null:
   // nothing.
   const SeatOutline* SeatOutlineAt(Clock clock) const;
+  // The same for the micro-batches of any team, at a clock of training.
+  const SeatOutline* SeatOutlineOf(uint32_t team, Clock clock) const;
   // Samples of the global batch at a step: the last batch of an epoch may be smaller.
   uint64_t BatchSamples(Clock step) const;
-  // Of a seat: its team's micro-batches, and the samples that they have at a step.
-  MicroBatchRange TeamMicroBatches() const;
-  uint64_t TeamSamples(Clock step) const;
+  // Of a seat: its team, that team's micro-batches or another's, and the samples that they have at
+  // a step.
+  uint32_t team() const { return Index(wire::TeamOf(id, seat->team)); }
+  MicroBatchRange MicroBatchesOf(uint32_t team) const;
+  MicroBatchRange TeamMicroBatches() const { return MicroBatchesOf(team()); }
+  uint64_t SamplesOf(uint32_t team, Clock step) const;
+  uint64_t TeamSamples(Clock step) const { return SamplesOf(team(), step); }
   // Of every program of this worker. Valid as long as the options.
   ProgramInputs Inputs() const;
 };

@@ -59,7 +59,8 @@ DeviceCommand ProgramRun::CommandFor(uint32_t index) const {
           .instruction = index,
           .what = std::visit(WorkOf{}, *what),
           .wants_event = std::visit(IsHeardOf{before_load, WaitsBehind(index)}, *what),
-          .clock = ClockOf(index)};
+          .clock = ClockOf(index),
+          .taken_over = program().taken_over};
 }
 
 bool ProgramRun::WaitsBehind(uint32_t index) const {
@@ -121,7 +122,7 @@ void ProgramRun::Make(const SendBlock& block, const Instruction& instruction,
                       wire::Message* message) {
   message->type = wire::MessageType::kBlock;
   message->clock = clocks_.step + instruction.ahead;
-  message->body = wire::Block{.number = block.number};
+  message->body = wire::Block{.number = block.number, .micro_batches = program().taken_over};
   if (instruction.deps.empty()) return;
   const auto handed = collected_.find(instruction.deps.front());
   CHECK(handed != collected_.end()) << "a block that the device has not handed over";

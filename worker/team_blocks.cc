@@ -22,15 +22,34 @@ const SeatOutline::Block* FindBlock(const std::vector<SeatOutline::Block>& block
 bool TeamBlocks::IsTooEarly(Clock clock, Clock now, bool begun) const {
   const Clock ahead = 1 + options_->seat->lead_max;
   if (begun) return clock > now + ahead;
-  return !blocks_.empty() && (clock > blocks_.begin()->first.first + ahead ||
-                              clock + ahead < blocks_.rbegin()->first.first);
+  return !blocks_.empty() && (clock > std::get<Clock>(blocks_.begin()->first) + ahead ||
+                              clock + ahead < std::get<Clock>(blocks_.rbegin()->first));
+}
+
+uint32_t TeamBlocks::TeamOf(MicroBatchRange taken_over) const {
+  return taken_over.empty() ? options_->team()
+                            : taken_over.begin / options_->TeamMicroBatches().size();
+}
+
+std::optional<uint32_t> TeamBlocks::TeamOf(const wire::Message& message) const {
+  const MicroBatchRange range = wire::As<wire::Block>(message).micro_batches;
+  const uint32_t team = TeamOf(range);
+  if (range.empty()) return range == MicroBatchRange() ? std::optional(team) : std::nullopt;
+  const bool lost = options_->team_takes_over() && team < options_->seat->team.teams &&
+                    team != options_->team() && range == options_->MicroBatchesOf(team) &&
+                    message.clock < options_->total_clocks;
+  return lost ? std::optional(team) : std::nullopt;
 }
 
 bool TeamBlocks::Keep(const wire::Message& message, Clock now, bool begun) {
-  const SeatOptions* seat = options_->seat.get();
-  if (seat == nullptr || message.clock < now || IsTooEarly(message.clock, now, begun)) return false;
-  if (message.epoch < admitted_) return false;
-  const SeatOutline* outline = options_->SeatOutlineAt(message.clock);
+  if (options_->seat == nullptr || message.clock < 0) return false;
+  const std::optional<uint32_t> team = TeamOf(message);
+  if (!team.has_value() || message.epoch < admitted_) return false;
+  const bool own = *team == options_->team();
+  if (message.clock < (own ? now : taken_over_from_)) return false;
+  if (IsTooEarly(message.clock, now, begun)) return false;
+  const SeatOutline* outline =
+      own ? options_->SeatOutlineAt(message.clock) : options_->SeatOutlineOf(*team, message.clock);
   if (outline == nullptr) return false;
   const uint32_t number = wire::As<wire::Block>(message).number;
   const SeatOutline::Block* expected = FindBlock(outline->incoming, number);
@@ -40,7 +59,7 @@ bool TeamBlocks::Keep(const wire::Message& message, Clock now, bool begun) {
   if (message.from != wire::Address::Of(WorkerOf(*expected))) return false;
   const Buffer block = grants ? Buffer() : message.payload[0];
   if (block.size() != expected->bytes || !block.IsFloatAligned()) return false;
-  const auto [at, is_new] = blocks_.try_emplace({message.clock, number});
+  const auto [at, is_new] = blocks_.try_emplace({message.clock, *team, number});
   // Before the roster is here that admits it, a former team's may have come first.
   if (!is_new && (admitted_ > 0 || message.epoch <= at->second.epoch)) return false;
   at->second = Kept{block, message.epoch};
@@ -68,23 +87,30 @@ std::optional<wire::Waiting> TeamBlocks::WaitsFor(Nanos now) const {
                        .for_ns = now - wait_->since};
 }
 
-Buffer TeamBlocks::Take(Clock clock, uint32_t number) {
-  const auto at = blocks_.find({clock, number});
+Buffer TeamBlocks::Take(Clock clock, uint32_t number, MicroBatchRange taken_over) {
+  const auto at = blocks_.find({clock, TeamOf(taken_over), number});
   CHECK(at != blocks_.end()) << "a block that is not here";
   Buffer block = std::move(at->second.block);
   at->second.block = Buffer();  // its place stays: a second copy is known by it
   return block;
 }
 
-void TeamBlocks::DropBefore(Clock clock) {
-  blocks_.erase(blocks_.begin(), blocks_.lower_bound({clock, 0}));
+void TeamBlocks::DropBefore(Clock clock, Clock taken_over) {
+  if (options_->seat == nullptr) return;
+  taken_over_from_ = std::max(taken_over_from_, std::min(taken_over, clock));
+  const uint32_t own = options_->team();
+  std::erase_if(blocks_, [&](const auto& kept) {
+    const auto& [of, team, number] = kept.first;
+    return of < (team == own ? clock : taken_over_from_);
+  });
 }
 
 void TeamBlocks::AddTo(Fingerprint* f) const {
   f->Add(blocks_.size());
   for (const auto& [key, kept] : blocks_) {
-    f->Add(key.first);
-    f->Add(key.second);
+    f->Add(std::get<0>(key));
+    f->Add(std::get<1>(key));
+    f->Add(std::get<2>(key));
     f->Add(kept.block.size());
   }
 }

@@ -3,9 +3,10 @@
 // for; it sends nothing.
 //
 // Invariants
-//  1. Of each (clock, number) at most one is kept, of those of the present clock, of as many as a
-//     seat may run ahead, and of the next: nobody in the team is further ahead, since a seat hears
-//     of each other one that it sends to once a clock (SeatOutline::awaited, or a block).
+//  1. Of each (clock, team, number) at most one is kept, of those of the present clock, of as many
+//     as a seat may run ahead, and of the next: nobody in the team is further ahead, since a seat
+//     hears of each other one that it sends to once a clock (SeatOutline::awaited, or a block). Of
+//     what is taken over for a lost team also of clocks before, as long as they are wanted.
 //  2. What is kept is of the size that the section expects, from the seat that it expects it of,
 //  and
 //     not of an epoch before the team's admission: a former team's seats had the same ranks.
@@ -16,7 +17,7 @@
 #include <map>
 #include <memory>
 #include <optional>
-#include <utility>
+#include <tuple>
 
 #include "base/fingerprint.h"
 #include "base/ids.h"
@@ -37,11 +38,15 @@ class TeamBlocks {
   bool Keep(const wire::Message& message, Clock now, bool begun = true);
   // The roster of this epoch has admitted the worker, and its team.
   void OnAdmitted(Epoch epoch);
-  bool IsHere(Clock clock, uint32_t number) const { return blocks_.contains({clock, number}); }
+  // taken_over: a lost team's micro-batches; empty: the worker's own team's.
+  bool IsHere(Clock clock, uint32_t number, MicroBatchRange taken_over = {}) const {
+    return blocks_.contains({clock, TeamOf(taken_over), number});
+  }
   // REQUIRES: IsHere.
-  Buffer Take(Clock clock, uint32_t number);
-  // What is left of clocks below is not wanted any more.
-  void DropBefore(Clock clock);
+  Buffer Take(Clock clock, uint32_t number, MicroBatchRange taken_over = {});
+  // What is left of clocks below is not wanted any more; nor, of what is taken over, of those below
+  // `taken_over`, which only grows.
+  void DropBefore(Clock clock, Clock taken_over = kClockMax);
 
   // The device has nothing to do until the block is here; it has one to take.
   void OnWaiting(Nanos now, Clock clock, uint32_t number) {
@@ -61,13 +66,17 @@ class TeamBlocks {
   };
   bool IsTooEarly(Clock clock, Clock now, bool begun) const;
   WorkerId WorkerOf(const SeatOutline::Block& block) const;
+  uint32_t TeamOf(MicroBatchRange taken_over) const;
+  // Whose micro-batches the message is of; none: nobody's that this worker computes.
+  std::optional<uint32_t> TeamOf(const wire::Message& message) const;
 
   std::shared_ptr<const EngineOptions> options_;
   struct Kept {
     Buffer block;
     Epoch epoch = 0;
   };
-  std::map<std::pair<Clock, uint32_t>, Kept> blocks_;
+  std::map<std::tuple<Clock, uint32_t, uint32_t>, Kept> blocks_;  // by clock, team, number
+  Clock taken_over_from_ = 0;
   Epoch admitted_ = 0;  // 0: not yet
   std::optional<Wait> wait_;
 };

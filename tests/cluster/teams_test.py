@@ -9,8 +9,8 @@ from cluster import descendants
 from strategy_test import StrategyTestCase
 
 
-class TeamsTest(StrategyTestCase):
-    """Several teams, each of which runs the strategy, joined by the policy."""
+class TeamsTestCase(StrategyTestCase):
+    """Jobs of several teams, each of which runs the strategy, joined by the policy."""
 
     model = "lenet5"
 
@@ -33,9 +33,9 @@ class TeamsTest(StrategyTestCase):
         self.write_job()
         return self.plan(search, 2, **plan)
 
-    def whole(self, micro_batches):
+    def whole(self, micro_batches, *flags, teams=2):
         self.write_job()
-        return self.hash_of("--workers=1", "--batch=96", f"--micro_batches={micro_batches}")
+        return self.hash_of("--workers=1", f"--batch={48 * teams}", f"--micro_batches={micro_batches}", *flags)
 
     def start(self, strategy, *flags, epochs=1000, teams=2):
         self.write_open_job(epochs)
@@ -46,6 +46,60 @@ class TeamsTest(StrategyTestCase):
         self.assertEqual(running.wait(170), 0, running.output())
         self.assertIn("4 workers in 2 teams of 2", running.output())
         return self.sha256(running.output())
+
+    def learn(self, policy, sync="servers"):
+        running = self.start(self.of_teams("expert", sync=sync), f"--policy={policy}", "--strict", epochs=20)
+        self.assertEqual(running.wait(170), 0, running.output())
+        self.assertGreaterEqual(self.accuracy(running.output()), 0.95, running.output())
+        self.assertIn("broken 0 times", running.output())
+
+    def lose(self, running, worker, number=signal.SIGKILL):
+        running.wait_for(r"clock|epoch")
+        os.kill(descendants(running.pid)[f"worker-{worker}"], number)
+
+    def take_over(self, strategy, epochs, *lost, teams=2):
+        """The run's hash, in which a seat of each team of `lost` is killed."""
+        running = self.start(strategy, "--strict", epochs=epochs, teams=teams)
+        for worker in lost:
+            self.lose(running, worker)
+            running.wait_for(f"team {worker // 2} is out", 20)
+        self.assertEqual(running.wait(170), 0, running.output())
+        self.assertIn("broken 0 times", running.output())
+        return self.sha256(running.output())
+
+    def come_again(self, strategy, policy="ssp:s=2", epochs=150):
+        running = self.start(strategy, f"--policy={policy}", "--strict", epochs=epochs)
+        endpoint = running.wait_for(r"scheduler at (\S+),").group(1)
+        self.lose(running, 3)
+        running.wait_for("team 1 is out", 20)
+        again = [self.run_program("soapstone-worker", f"--config={self.dir}/logs/job.textproto",
+                                  f"--scheduler={endpoint}", f"--rank={rank}") for rank in (2, 3)]
+        running.wait_for(r"team 1 joined at clock \d+", 30)
+        self.assertEqual(running.wait(170), 0, running.output())
+        for worker in again:
+            self.assertEqual(worker.wait(30), 0, worker.output())
+        self.assertGreaterEqual(self.accuracy(running.output()), 0.95, running.output())
+        self.assertIn("broken 0 times", running.output())
+        return self.sha256(running.output())
+
+
+class TeamsTest(TeamsTestCase):
+    """Bits, and what becomes of the others when a team loses a seat."""
+
+    def test_under_bsp_another_team_takes_over(self):
+        whole = self.whole(8, "--epochs=60")
+        self.assertEqual(self.take_over(self.pipeline(), 60, 3), whole)
+
+    def test_under_bsp_each_takes_over_one(self):
+        running = self.start(self.of_teams("expert"))
+        running.wait_for(r"clock|epoch")
+        children = descendants(running.pid)
+        os.kill(children["worker-2"], signal.SIGKILL)
+        running.wait_for("team 1 is out", 20)
+        os.kill(children["worker-0"], signal.SIGKILL)
+        self.assertEqual(running.wait(60), 138, running.output())
+        self.assertIn("worker 0 is gone, and no team goes on without one", running.output())
+        self.assert_nothing_left(children)
 
     def test_two_pipelines_have_the_bits_of_one_process(self):
         whole = self.whole(8)
@@ -64,31 +118,8 @@ class TeamsTest(StrategyTestCase):
         self.assertEqual(running.wait(170), 0, running.output())
         self.assertEqual(self.sha256(running.output()), whole)
 
-    def test_split_models_have_one_hash_whatever_carries_them(self):
-        for search in ("data", "expert"):
-            kept, owned = self.of_teams(search), self.of_teams(search, sync="owner")
-            hashes = {self.hash_of_teams(kept, f"--transport={transport}")
-                      for transport in ("auto", "sockets", "zeromq")} | {self.hash_of_teams(owned)}
-            self.assertEqual(len(hashes), 1, search)
-
-    def learn(self, policy, sync="servers"):
-        running = self.start(self.of_teams("expert", sync=sync), f"--policy={policy}", "--strict", epochs=20)
-        self.assertEqual(running.wait(170), 0, running.output())
-        self.assertGreaterEqual(self.accuracy(running.output()), 0.95, running.output())
-        self.assertIn("broken 0 times", running.output())
-
     def test_they_learn_under_a_bound(self):
         self.learn("ssp:s=2")
-
-    def test_they_learn_without_a_bound(self):
-        self.learn("async")
-
-    def test_they_learn_with_owners(self):
-        self.learn("ssp:s=1", sync="owner")
-
-    def lose(self, running, worker, number=signal.SIGKILL):
-        running.wait_for(r"clock|epoch")
-        os.kill(descendants(running.pid)[f"worker-{worker}"], number)
 
     def test_others_go_on_when_a_team_loses_a_seat(self):
         running = self.start(self.of_teams("expert"), "--policy=ssp:s=2", "--strict", epochs=60)
@@ -98,28 +129,6 @@ class TeamsTest(StrategyTestCase):
         self.assertGreaterEqual(self.accuracy(running.output()), 0.95, running.output())
         self.assertIn("broken 0 times", running.output())
         self.assertEqual(len(re.findall("team 1 is out", running.output())), 1, running.output())
-
-    def test_the_first_team_is_spared_as_the_last_is(self):
-        running = self.start(self.of_teams("data"), "--policy=async", epochs=60)
-        self.lose(running, 0)
-        running.wait_for("team 0 is out", 20)
-        self.assertEqual(running.wait(170), 0, running.output())
-        self.assertRegex(running.output(), "team 1 evaluates")
-
-    def test_a_worker_that_is_asked_to_stop_takes_its_team(self):
-        running = self.start(self.of_teams("expert"), "--policy=ssp:s=2", epochs=60)
-        self.lose(running, 2, signal.SIGTERM)
-        running.wait_for("team 1 is out, for worker 2 is gone; worker 3 ends too", 20)
-        self.assertEqual(running.wait(170), 0, running.output())
-
-    def test_under_bsp_a_lost_team_ends_the_job(self):
-        running = self.start(self.of_teams("expert"))
-        running.wait_for(r"clock|epoch")
-        children = descendants(running.pid)
-        os.kill(children["worker-2"], signal.SIGKILL)
-        self.assertEqual(running.wait(60), 138, running.output())
-        self.assertIn("worker 2 is gone, and with it team 1: the policy needs", running.output())
-        self.assert_nothing_left(children)
 
     def test_both_teams_lose_a_seat_at_once(self):
         running = self.start(self.of_teams("expert"), "--policy=ssp:s=2")
@@ -163,29 +172,6 @@ class TeamsTest(StrategyTestCase):
     def test_a_lost_team_may_come_again(self):
         self.come_again(self.of_teams("expert"))
 
-    def test_it_may_where_workers_keep_the_parameters(self):
-        self.come_again(self.pipeline(1, sync="owner"))
-
-    def test_it_may_with_several_steps_under_way(self):
-        strategy = self.pipeline(1)
-        with open(strategy, "a") as file:
-            file.write("staleness: 1\n")
-        self.come_again(strategy)
-
-    def come_again(self, strategy):
-        running = self.start(strategy, "--policy=ssp:s=2", "--strict", epochs=150)
-        endpoint = running.wait_for(r"scheduler at (\S+),").group(1)
-        self.lose(running, 3)
-        running.wait_for("team 1 is out", 20)
-        again = [self.run_program("soapstone-worker", f"--config={self.dir}/logs/job.textproto",
-                                  f"--scheduler={endpoint}", f"--rank={rank}") for rank in (2, 3)]
-        running.wait_for(r"team 1 joined at clock \d+", 30)
-        self.assertEqual(running.wait(170), 0, running.output())
-        for worker in again:
-            self.assertEqual(worker.wait(30), 0, worker.output())
-        self.assertGreaterEqual(self.accuracy(running.output()), 0.95, running.output())
-        self.assertIn("broken 0 times", running.output())
-
     def refuse(self, expected, strategy, *flags):
         running = self.train(f"--strategy={strategy}", *flags)
         self.assertEqual(running.wait(60), 78, running.output())
@@ -210,6 +196,57 @@ class TeamsTest(StrategyTestCase):
         running = self.train("--workers=2", "--micro_batches=2", "--teams=2")
         self.assertEqual(running.wait(60), 78, running.output())
         self.assertIn("no cluster.strategy that says", running.output())
+
+
+class TeamsCiTest(TeamsTestCase):
+    """The same over all that carries messages, and of more teams."""
+
+    def test_under_bsp_what_is_taken_over_has_the_bits_of_one_process(self):
+        self.model = "alexnet:tiny,dropout=0.5"
+        whole = self.whole(8, "--epochs=30")
+        self.assertEqual(self.take_over(self.pipeline(sync="owner"), 30, 2), whole)
+        self.model = "lenet5"
+        whole = self.whole(4, "--epochs=40", teams=4)
+        self.assertEqual(self.take_over(self.pipeline(1), 40, 3, 4, teams=4), whole)
+
+    def test_under_bsp_a_lost_team_may_come_again(self):
+        whole = self.whole(8, "--epochs=100")
+        self.assertEqual(self.come_again(self.pipeline(), "bsp", epochs=100), whole)
+
+    def test_split_models_have_one_hash_whatever_carries_them(self):
+        for search in ("data", "expert"):
+            kept, owned = self.of_teams(search), self.of_teams(search, sync="owner")
+            hashes = {self.hash_of_teams(kept, f"--transport={transport}")
+                      for transport in ("auto", "sockets", "zeromq")} | {self.hash_of_teams(owned)}
+            self.assertEqual(len(hashes), 1, search)
+
+    def test_they_learn_without_a_bound(self):
+        self.learn("async")
+
+    def test_they_learn_with_owners(self):
+        self.learn("ssp:s=1", sync="owner")
+
+    def test_the_first_team_is_spared_as_the_last_is(self):
+        running = self.start(self.of_teams("data"), "--policy=async", epochs=60)
+        self.lose(running, 0)
+        running.wait_for("team 0 is out", 20)
+        self.assertEqual(running.wait(170), 0, running.output())
+        self.assertRegex(running.output(), "team 1 evaluates")
+
+    def test_it_may_where_workers_keep_the_parameters(self):
+        self.come_again(self.pipeline(1, sync="owner"))
+
+    def test_it_may_with_several_steps_under_way(self):
+        strategy = self.pipeline(1)
+        with open(strategy, "a") as file:
+            file.write("staleness: 1\n")
+        self.come_again(strategy)
+
+    def test_a_worker_that_is_asked_to_stop_takes_its_team(self):
+        running = self.start(self.of_teams("expert"), "--policy=ssp:s=2", epochs=60)
+        self.lose(running, 2, signal.SIGTERM)
+        running.wait_for("team 1 is out, for worker 2 is gone; worker 3 ends too", 20)
+        self.assertEqual(running.wait(170), 0, running.output())
 
 
 if __name__ == "__main__":

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "wire/membership/membership.h"
+
 namespace soapstone::wire {
 
 Roster TeamRoster(const Roster& roster, const TeamShape& shape) {
@@ -23,6 +25,18 @@ Roster TeamRoster(const Roster& roster, const TeamShape& shape) {
     if (++seats == shape.seats) teams.workers.push_back(team);
   }
   return teams;
+}
+
+std::vector<uint32_t> TeamsTakenOver(const Roster& teams, WorkerId team, Clock clock) {
+  const std::vector<WorkerId> active = ActiveWorkers(teams, clock);
+  std::vector<uint32_t> taken_over;
+  size_t lost = 0;
+  for (uint32_t other = 0; other < teams.worker_count; ++other) {
+    if (std::binary_search(active.begin(), active.end(), WorkerId{other})) continue;
+    if (!active.empty() && active[lost % active.size()] == team) taken_over.push_back(other);
+    ++lost;
+  }
+  return taken_over;
 }
 
 Roster OnlyTeam(const Roster& roster, WorkerId team, const TeamShape& shape) {

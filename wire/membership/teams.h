@@ -30,6 +30,10 @@ inline WorkerId WorkerAt(WorkerId team, uint32_t seat, const TeamShape& shape) {
 // The teams all of whose seats are members, as members: admitted with the last of them, and from
 // its start on.
 Roster TeamRoster(const Roster& roster, const TeamShape& shape);
+// The teams whose micro-batches `team` computes besides its own at `clock`, ascending: of those
+// that are not active then the i-th is taken over by the (i mod n)-th of the n that are. `teams`: a
+// TeamRoster.
+std::vector<uint32_t> TeamsTakenOver(const Roster& teams, WorkerId team, Clock clock);
 // The roster, with the workers of one team alone: those that speak with each other.
 Roster OnlyTeam(const Roster& roster, WorkerId team, const TeamShape& shape);
 

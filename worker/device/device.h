@@ -52,6 +52,7 @@ struct DeviceCommand {
   Clock clock = 0;                 // the global batch it works on; for learning rates too
   uint32_t micro_batch_count = 0;  // M, of that batch
   bool tree_sum = false;           // parts are summed along the fixed tree
+  MicroBatchRange taken_over;      // Program::taken_over
 };
 
 // Of a model: a step's forward pass, or halves of a section.

@@ -92,25 +92,28 @@ SeatExecutor::SeatExecutor(SeatExecutorOptions options)
     : options_(std::move(options)),
       batches_(&options_.data->train, options_.seed, options_.batch),
       kernels_(std::make_shared<models::KernelCache>()),
-      lanes_(static_cast<size_t>(options_.lead) + 1),
-      sums_(options_.layout->params().size()) {
-  for (Lane& lane : lanes_) lane.memory = std::make_shared<models::SectionMemory>();
+      lanes_(static_cast<size_t>(options_.lead) + 1) {
+  sums_.of.resize(options_.layout->params().size());
+}
+
+absl::Status SeatExecutor::Open(Lane* lane) {
+  lane->memory = std::make_shared<models::SectionMemory>();
+  for (const auto& [samples, section] : options_.sections) {
+    SOAP_ASSIGN_OR_RETURN(lane->bound[samples], Bind(*section, /*training=*/true, lane->memory));
+  }
+  return absl::OkStatus();
 }
 
 absl::StatusOr<std::unique_ptr<SeatExecutor>> SeatExecutor::Create(SeatExecutorOptions options) {
   std::unique_ptr<SeatExecutor> executor(new SeatExecutor(std::move(options)));
-  for (Lane& lane : executor->lanes_) {
-    for (const auto& [samples, section] : executor->options_.sections) {
-      SOAP_ASSIGN_OR_RETURN(lane.bound[samples],
-                            executor->Bind(*section, /*training=*/true, lane.memory));
-    }
-  }
+  for (Lane& lane : executor->lanes_) SOAP_RETURN_IF_ERROR(executor->Open(&lane));
   return executor;
 }
 
 uint64_t SeatExecutor::memory_bytes() const {
   uint64_t parameters = 0, step = 0;
-  const uint64_t lanes = lanes_.size();
+  const uint64_t others = options_.takes_over ? 1 : 0;  // teams that are taken over
+  const uint64_t lanes = lanes_.size() + others;
   for (const auto& [samples, bound] : lanes_.front().bound) {
     uint64_t early = 0;  // of the clocks under way and the next
     for (const models::IncomingBlock& block : bound.runner->section().incoming) {
@@ -123,9 +126,10 @@ uint64_t SeatExecutor::memory_bytes() const {
   }
   const uint64_t held = options_.layout->elements() * sizeof(float);
   const auto levels = static_cast<uint64_t>(std::bit_width(options_.micro_batches));
-  // Of the clock in hand; and of the next one, on their way and with the device.
-  const uint64_t values = options_.reads_ahead ? 3 : 1;
-  return lanes * (step + parameters) + held * (values + levels);
+  // Of the clock in hand; and of the next one, on their way and with the device. Who may take over
+  // keeps those of the clock that is loaded and of the one before.
+  const uint64_t values = options_.reads_ahead || options_.takes_over ? 3 : 1;
+  return lanes * (step + parameters) + held * (values + levels * (1 + others));
 }
 
 std::vector<SeatExecutor::Use> SeatExecutor::UsesOf(const models::ParamBlock& block) const {
@@ -152,7 +156,7 @@ absl::StatusOr<SeatExecutor::Bound> SeatExecutor::Bind(
   for (const models::ParamBlock& block : section.param_blocks) {
     bound.uses.push_back(UsesOf(block));
   }
-  bound.parts.assign(sums_.size(), std::vector<uint32_t>(options_.micro_batches));
+  bound.parts.assign(sums_.of.size(), std::vector<uint32_t>(options_.micro_batches));
   for (const SectionStep& step : section.steps) {
     if (step.kind != SectionStep::Kind::kBackward) continue;
     const models::SectionPart& part = section.parts[step.index];
@@ -179,38 +183,54 @@ void SeatExecutor::Run(const DeviceCommand& command, std::vector<DeviceEvent>* e
 }
 
 void SeatExecutor::CarryOut(const DeviceCommand& command, const LoadCommand& load, DeviceEvent*) {
-  values_ = load.frames;
-  if (command.clock >= options_.total_clocks) return;  // evaluation's, once it has memory
-  LoadInto(&BoundAt(command.clock));
-  values_.clear();
+  if (command.clock < options_.total_clocks) return LoadInto(&BoundOf(command), load.frames);
+  values_ = load.frames;  // evaluation's, once it has memory
 }
 
-SeatExecutor::Lane& SeatExecutor::LaneOf(Clock clock) {
-  if (clock >= options_.total_clocks) return lanes_.front();
-  return lanes_[static_cast<size_t>(clock) % lanes_.size()];
+SeatExecutor::Lane& SeatExecutor::LaneOf(const DeviceCommand& command) {
+  if (!command.taken_over.empty()) return TakenOverOf(command).lane;
+  if (command.clock >= options_.total_clocks) return lanes_.front();
+  return lanes_[static_cast<size_t>(command.clock) % lanes_.size()];
 }
 
-SampleRange SeatExecutor::SamplesAt(Clock clock) const {
-  const uint32_t first = options_.team * options_.micro_batches;
+SeatExecutor::Sums& SeatExecutor::SumsOf(const DeviceCommand& command) {
+  return command.taken_over.empty() ? sums_ : TakenOverOf(command).sums;
+}
+
+SeatExecutor::TakenOver& SeatExecutor::TakenOverOf(const DeviceCommand& command) {
+  const uint32_t team = command.taken_over.begin / options_.micro_batches;
+  const auto [at, is_new] = taken_over_.try_emplace(team);
+  if (is_new) {
+    at->second.sums.of.resize(sums_.of.size());
+    const absl::Status opened = Open(&at->second.lane);
+    LOG_IF(FATAL, !opened.ok()) << "a team's part that is taken over: " << opened;
+  }
+  return at->second;
+}
+
+SampleRange SeatExecutor::SamplesOf(const DeviceCommand& command) const {
+  const uint32_t first = command.taken_over.empty() ? options_.team * options_.micro_batches
+                                                    : command.taken_over.begin;
   return SamplesOfLeaves({first, first + options_.micro_batches},
-                         options_.teams * options_.micro_batches, batches_.BatchSamples(clock));
+                         options_.teams * options_.micro_batches,
+                         batches_.BatchSamples(command.clock));
 }
 
-SeatExecutor::Bound& SeatExecutor::BoundAt(Clock clock) {
-  std::map<uint64_t, Bound>& bound = LaneOf(clock).bound;
-  const auto at = bound.find(SamplesAt(clock).size());
+SeatExecutor::Bound& SeatExecutor::BoundOf(const DeviceCommand& command) {
+  std::map<uint64_t, Bound>& bound = LaneOf(command).bound;
+  const auto at = bound.find(SamplesOf(command).size());
   CHECK(at != bound.end()) << "a batch of a size that the strategy was not lowered for";
   return at->second;
 }
 
 // From the answers of the shards to the blocks that parts read.
-void SeatExecutor::LoadInto(Bound* bound) {
-  for (uint32_t k = 0; k < values_.size(); ++k) {
-    if (values_[k].empty()) continue;
+void SeatExecutor::LoadInto(Bound* bound, const std::vector<Buffers>& values) {
+  for (uint32_t k = 0; k < values.size(); ++k) {
+    if (values[k].empty()) continue;
     const std::vector<wire::Slice>& slices = options_.layout->slices(ShardId{k});
     for (size_t i = 0; i < slices.size(); ++i) {
       const wire::Slice& slice = slices[i];
-      const absl::Span<const float> from = values_[k][i].floats();
+      const absl::Span<const float> from = values[k][i].floats();
       for (uint32_t b = 0; b < bound->uses.size(); ++b) {
         for (const Use& use : bound->uses[b]) {
           if (use.piece != Index(slice.param)) continue;
@@ -239,7 +259,7 @@ bool SeatExecutor::ReadsData(const models::Section& section) const {
 void SeatExecutor::CarryOut(const DeviceCommand& command, const BeginBatch& begin, DeviceEvent*) {
   int64_t counted = INT64_MAX;
   uint64_t first_sample = 0;
-  Lane& lane = LaneOf(command.clock);
+  Lane& lane = LaneOf(command);
   if (begin.held_out) {
     if (!evaluates_.has_value()) {
       for (Lane& of : lanes_) {  // so much is not needed any more
@@ -249,15 +269,15 @@ void SeatExecutor::CarryOut(const DeviceCommand& command, const BeginBatch& begi
       absl::StatusOr<Bound> bound = Bind(*options_.evaluation, /*training=*/false, lane.memory);
       LOG_IF(FATAL, !bound.ok()) << "the held-out samples: " << bound.status();
       evaluates_ = *std::move(bound);
-      LoadInto(&*evaluates_);
+      LoadInto(&*evaluates_, std::exchange(values_, {}));
     }
     lane.running = &*evaluates_;
     const auto batch = static_cast<uint64_t>(command.clock - options_.total_clocks);
     FillHeldOut(batch, &lane);
     counted = static_cast<int64_t>(options_.data->test.size() - batch * options_.evaluation_batch);
   } else {
-    lane.running = &BoundAt(command.clock);
-    const SampleRange samples = SamplesAt(command.clock);
+    lane.running = &BoundOf(command);
+    const SampleRange samples = SamplesOf(command);
     first_sample = samples.begin;
     if (ReadsData(lane.running->runner->section())) {
       batches_.Fill({.clock = command.clock, .begin = samples.begin, .end = samples.end},
@@ -291,7 +311,7 @@ void SeatExecutor::FillHeldOut(uint64_t batch, Lane* lane) {
 }
 
 void SeatExecutor::CarryOut(const DeviceCommand& command, const RunSection& run, DeviceEvent*) {
-  Bound* const running = LaneOf(command.clock).running;
+  Bound* const running = LaneOf(command).running;
   models::SectionRunner& runner = *running->runner;
   const double loss = runner.loss_sum(), correct = runner.correct();
   const int64_t samples = runner.samples();
@@ -300,7 +320,7 @@ void SeatExecutor::CarryOut(const DeviceCommand& command, const RunSection& run,
     if (step.kind == SectionStep::Kind::kForward) {
       runner.Forward(step.index);
     } else {
-      RunBackward(step.index, command.clock, running);
+      RunBackward(step.index, command.clock, running, &SumsOf(command));
     }
   }
   if (command.clock >= options_.total_clocks) {
@@ -314,10 +334,10 @@ void SeatExecutor::CarryOut(const DeviceCommand& command, const RunSection& run,
 }
 
 // A gradient that is a piece's whole, and its micro-batch's first, is written where it is summed.
-void SeatExecutor::RunBackward(uint32_t p, Clock clock, Bound* running) {
+void SeatExecutor::RunBackward(uint32_t p, Clock clock, Bound* running, Sums* sums) {
   models::SectionRunner& runner = *running->runner;
-  if (std::exchange(summed_, clock) != clock) {
-    for (Sum& sum : sums_) sum = {};
+  if (std::exchange(sums->clock, clock) != clock) {
+    for (Sum& sum : sums->of) sum = {};
   }
   const models::SectionPart& part = runner.section().parts[p];
   std::vector<absl::Span<float>> gradients;
@@ -328,7 +348,7 @@ void SeatExecutor::RunBackward(uint32_t p, Clock clock, Bound* running) {
     const size_t elements = runner.param(part.params[i]).size();
     in_place.push_back(uses.size() == 1 && uses[0].whole);
     if (in_place.back()) {
-      Sum::Leaf& leaf = sums_[uses[0].piece].leaves[part.micro_batch];
+      Sum::Leaf& leaf = sums->of[uses[0].piece].leaves[part.micro_batch];
       in_place.back() = leaf.parts == 0;
       if (in_place.back()) {
         leaf.gradient = pool_.Take(elements * sizeof(float));
@@ -342,19 +362,20 @@ void SeatExecutor::RunBackward(uint32_t p, Clock clock, Bound* running) {
   runner.Backward(p, gradients);
   for (size_t i = 0; i < part.params.size(); ++i) {
     for (const Use& use : running->uses[part.params[i]]) {
-      if (!in_place[i]) AddPart(use, gradients[i], part.micro_batch);
-      Sum::Leaf& leaf = sums_[use.piece].leaves[part.micro_batch];
+      if (!in_place[i]) AddPart(use, gradients[i], part.micro_batch, sums);
+      Sum::Leaf& leaf = sums->of[use.piece].leaves[part.micro_batch];
       ++leaf.parts;
       if (leaf.parts == running->parts[use.piece][part.micro_batch]) {
-        Complete(use.piece, clock, *running);
+        Complete(use.piece, clock, *running, sums);
       }
     }
   }
 }
 
 // What a part gives of a piece: written where it is the first of its micro-batch, else added.
-void SeatExecutor::AddPart(const Use& use, absl::Span<const float> gradient, uint32_t micro_batch) {
-  Sum::Leaf& leaf = sums_[use.piece].leaves[micro_batch];
+void SeatExecutor::AddPart(const Use& use, absl::Span<const float> gradient, uint32_t micro_batch,
+                           Sums* sums) {
+  Sum::Leaf& leaf = sums->of[use.piece].leaves[micro_batch];
   const uint64_t elements = options_.layout->params()[use.piece].elements();
   const bool first = leaf.parts == 0;
   if (first) leaf.gradient = pool_.Take(elements * sizeof(float));
@@ -373,8 +394,8 @@ void SeatExecutor::AddPart(const Use& use, absl::Span<const float> gradient, uin
 
 // Micro-batches that are all there join the tree, in their order. Of one that this seat has no part
 // of there is nothing to add.
-void SeatExecutor::Complete(uint32_t piece, Clock clock, const Bound& running) {
-  Sum& sum = sums_[piece];
+void SeatExecutor::Complete(uint32_t piece, Clock clock, const Bound& running, Sums* sums) {
+  Sum& sum = sums->of[piece];
   const std::vector<uint32_t>& parts = running.parts[piece];
   const MicroBatchRange all = {0, options_.micro_batches};
   while (sum.next < options_.micro_batches) {
@@ -409,25 +430,25 @@ void SeatExecutor::Complete(uint32_t piece, Clock clock, const Bound& running) {
 }
 
 void SeatExecutor::CarryOut(const DeviceCommand& command, const TakeCommand& take, DeviceEvent*) {
-  LaneOf(command.clock).running->runner->Take(take.index, take.block);
+  LaneOf(command).running->runner->Take(take.index, take.block);
 }
 
 void SeatExecutor::CarryOut(const DeviceCommand& command, const GiveBlock& give,
                             DeviceEvent* event) {
-  event->frames.push_back(LaneOf(command.clock).running->runner->Give(give.index));
+  event->frames.push_back(LaneOf(command).running->runner->Give(give.index));
 }
 
 void SeatExecutor::CarryOut(const DeviceCommand& command, const CollectBucket& collect,
                             DeviceEvent* event) {
   for (const wire::Slice& slice :
        options_.layout->buckets(collect.shard)[Index(collect.bucket)].slices) {
-    const Sum& sum = sums_[Index(slice.param)];
+    const Sum& sum = SumsOf(command).of[Index(slice.param)];
     CHECK(sum.next == options_.micro_batches && sum.stack.size() == 1)
         << "a gradient that is not there";
     event->frames.push_back(
         sum.stack[0].View(slice.begin * sizeof(float), slice.elements() * sizeof(float)));
   }
-  event->samples = SamplesAt(command.clock).size();
+  event->samples = SamplesOf(command).size();
 }
 
 void SeatExecutor::CarryOut(const DeviceCommand& command, const EvaluateModel&,

@@ -8,7 +8,8 @@
 //     and those of micro-batches along the fixed tree: the bits do not depend on when blocks come.
 //  2. What is handed over is never written again.
 //  3. A clock's backward halves see what its forward halves saw: the parameters loaded for it, its
-//     samples, and what they kept, whatever else is run in between.
+//     samples, and what they kept, whatever else is run in between. So do those of what is taken
+//     over for a lost team, which has memory of its own from its first command on.
 #pragma once
 
 #include <cstdint>
@@ -49,6 +50,7 @@ struct SeatExecutorOptions {
   Clock total_clocks = 0;
   Clock lead = 0;            // so many clocks it is given forward halves before the backward ones
   bool reads_ahead = false;  // values of the next clock come while one is computed
+  bool takes_over = false;   // it may be given the micro-batches of a lost team besides
   std::function<Nanos()> now;
   std::function<bool(Clock)> spoils;  // as ExecutorOptions::spoils
 };
@@ -65,7 +67,7 @@ class SeatExecutor {
 
   // What a step takes at most, of the sizes of batch: the sections' memory and the blocks of
   // parameters that parts read, what was pulled of them, their gradients along the tree, and blocks
-  // that come before they are wanted.
+  // that come before they are wanted. Where it may have to take over a team, with one taken over.
   uint64_t memory_bytes() const;
 
   // Carries out one command; appends its event, where one is wanted.
@@ -96,6 +98,10 @@ class SeatExecutor {
     uint32_t next = 0;                     // micro-batch that joins the stack
     std::vector<BufferPool::Block> stack;  // of the tree; without data: nothing was to be added
   };
+  struct Sums {
+    std::vector<Sum> of;     // by parameter of the layout
+    Clock clock = kNoClock;  // whose gradients they are of
+  };
 
   // Clocks that are under way at once take turns in lead + 1 of these.
   struct Lane {
@@ -105,12 +111,20 @@ class SeatExecutor {
     models::MiniBatch feed;
     std::vector<const void*> fields;  // of it, as the section in hand has them
   };
+  struct TakenOver {
+    Lane lane;
+    Sums sums;
+  };
 
   explicit SeatExecutor(SeatExecutorOptions options);
   absl::StatusOr<Bound> Bind(const models::Section& section, bool training,
                              const std::shared_ptr<models::SectionMemory>& memory);
-  // Of a clock; evaluation has the first.
-  Lane& LaneOf(Clock clock);
+  // A lane with all sizes of batch bound.
+  absl::Status Open(Lane* lane);
+  // Of a clock, where it is of the own team's; evaluation has the first.
+  Lane& LaneOf(const DeviceCommand& command);
+  Sums& SumsOf(const DeviceCommand& command);
+  TakenOver& TakenOverOf(const DeviceCommand& command);
   std::vector<Use> UsesOf(const models::ParamBlock& block) const;
 
   void CarryOut(const DeviceCommand& command, const LoadCommand& load, DeviceEvent* event);
@@ -125,14 +139,15 @@ class SeatExecutor {
     LOG(FATAL) << "not a seat's to do";
   }
 
-  // The team's, of the batch of a clock.
-  SampleRange SamplesAt(Clock clock) const;
-  Bound& BoundAt(Clock clock);
-  void LoadInto(Bound* bound);
+  // The command's team's, of the batch of its clock.
+  SampleRange SamplesOf(const DeviceCommand& command) const;
+  Bound& BoundOf(const DeviceCommand& command);
+  // values: by shard.
+  void LoadInto(Bound* bound, const std::vector<Buffers>& values);
   void FillHeldOut(uint64_t batch, Lane* lane);
-  void RunBackward(uint32_t part, Clock clock, Bound* running);
-  void AddPart(const Use& use, absl::Span<const float> gradient, uint32_t micro_batch);
-  void Complete(uint32_t piece, Clock clock, const Bound& running);
+  void RunBackward(uint32_t part, Clock clock, Bound* running, Sums* sums);
+  void AddPart(const Use& use, absl::Span<const float> gradient, uint32_t micro_batch, Sums* sums);
+  void Complete(uint32_t piece, Clock clock, const Bound& running, Sums* sums);
   bool ReadsData(const models::Section& section) const;
 
   SeatExecutorOptions options_;
@@ -140,10 +155,10 @@ class SeatExecutor {
   std::shared_ptr<models::KernelCache> kernels_;
   std::vector<Lane> lanes_;
   std::optional<Bound> evaluates_;  // from the first batch of held-out samples on
-  std::vector<Buffers> values_;     // the last that were loaded, by shard
+  std::vector<Buffers> values_;     // that evaluation is to load, by shard
   BufferPool pool_;
-  std::vector<Sum> sums_;    // by parameter of the layout
-  Clock summed_ = kNoClock;  // whose gradients they are of
+  Sums sums_;
+  std::map<uint32_t, TakenOver> taken_over_;  // by team, from its first command on
   std::vector<std::vector<float>> scratch_;
   Clock spoiled_ = kNoClock;
   // Since the last event.

@@ -440,6 +440,16 @@ Program BuildSeatStepAhead(const ProgramInputs& inputs, const SeatOutline& outli
   return builder.Take(lead);
 }
 
+Program BuildSeatTakeover(const ProgramInputs& inputs, const SeatOutline& outline,
+                          MicroBatchRange node) {
+  Builder builder(inputs, Program::Kind::kTakeover);
+  builder.Device(LoadValues{});
+  builder.RunSeat(outline, /*held_out=*/false, node);
+  Program program = builder.Take();
+  program.taken_over = node;
+  return program;
+}
+
 Program BuildSeatFill(const ProgramInputs& inputs, const SeatOutline& outline) {
   Builder builder(inputs, Program::Kind::kFill);
   builder.PullAllThen(LoadValues{});

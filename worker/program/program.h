@@ -211,6 +211,7 @@ struct Program {
   std::map<uint32_t, uint32_t> receives;  // the ReceiveBlock, by number
   uint32_t loads = 0;                     // LoadValues, MoveElastically
   Clock lead = 0;                         // its pulls are so many clocks ahead
+  MicroBatchRange taken_over;             // a lost team's; empty: it is of the worker's own
 };
 
 // Fills in the links. The builders below have done so.
@@ -265,6 +266,10 @@ Program BuildSeatStep(const ProgramInputs& inputs, const SeatOutline& outline,
 // the clock that is so much later, whose outline is `ahead`; null: the run ends before it.
 Program BuildSeatStepAhead(const ProgramInputs& inputs, const SeatOutline& outline,
                            const SeatOutline* ahead, Clock lead, MicroBatchRange node);
+// A step of a seat for the micro-batches `node` of a lost team: no pull and no clock. The
+// parameters that it begins with are loaded again.
+Program BuildSeatTakeover(const ProgramInputs& inputs, const SeatOutline& outline,
+                          MicroBatchRange node);
 // What comes before its first step, for each clock that it runs ahead: pull all, load, and the
 // forward halves.
 Program BuildSeatFill(const ProgramInputs& inputs, const SeatOutline& outline);
