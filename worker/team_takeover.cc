@@ -13,7 +13,9 @@ std::optional<Clock> TeamTakeover::OnRoster(const wire::Roster& roster, Epoch ep
   const wire::Member* own = wire::FindMember(teams, WorkerId{options_->team()});
   if (own == nullptr) return std::nullopt;
   admitted_ = own->admitted;
-  words_.erase(words_.begin(), words_.lower_bound(admitted_));  // a former team's
+  // A former team's, or of an admission that came to nothing: who is gone says no more.
+  words_.erase(words_.begin(), words_.lower_bound(admitted_));
+  std::erase_if(pending_, [&](const Pending& pending) { return pending.epoch < admitted_; });
   pending_.push_back({.epoch = epoch, .teams = std::move(teams), .loaded = loaded_});
   Agree();
   return loaded_;
@@ -57,8 +59,14 @@ std::vector<wire::Message> TeamTakeover::TakeDeferred() {
 
 // A seat that holds no parameters needs none of a clock to run it.
 Clock TeamTakeover::first_kept() const {
-  if (options_->layout->shard_count() == 0) return 0;
+  if (options_->layout->shard_count() == 0) return first_open();
   return values_.empty() ? kClockMax : values_.begin()->first;
+}
+
+// No shard keeps it back, but each seat that it sends to, by a clock; and so on through the team.
+Clock TeamTakeover::first_open() const {
+  const Clock ahead = options_->layout->shard_count() > 0 ? 1 : options_->seat->team.seats;
+  return std::max<Clock>(loaded_ - ahead, 0);
 }
 
 void TeamTakeover::OnLoad(Clock clock, std::vector<Buffers> values) {
@@ -68,6 +76,11 @@ void TeamTakeover::OnLoad(Clock clock, std::vector<Buffers> values) {
   while (in_force_.size() > 1 && in_force_.front().until < clock) in_force_.pop_front();
   for (const InForce& roster : in_force_) Plan(roster.teams, clock);
   DropValues();
+}
+
+std::vector<Buffers> TeamTakeover::ValuesOf(Clock clock) const {
+  const auto at = values_.find(clock);
+  return at != values_.end() ? at->second : std::vector<Buffers>();
 }
 
 void TeamTakeover::Plan(const wire::Roster& teams, Clock clock) {
@@ -85,7 +98,7 @@ void TeamTakeover::DropValues() {
 }
 
 Clock TeamTakeover::first_wanted() const {
-  Clock first = std::max<Clock>(loaded_ - 1, 0);
+  Clock first = first_open();
   for (const auto& [team, lane] : lanes_) {
     if (lane.run.has_value()) first = std::min(first, lane.run->clock());
     if (!lane.due.empty()) first = std::min(first, lane.due.front());

@@ -11,10 +11,11 @@
 //
 //     from min_k loaded_k(roster)  to  max_k loaded_k(next roster)
 //
-// and what is taken over at a clock is what any roster says that is in force there. No clock before
-// that minimum lacks anything: who has loaded clock c has had every update of those before from
-// each shard that it holds, and a team's seats hold them all. What is taken over though it was
-// there is dropped by the shards, as any second copy is.
+// and what is taken over at a clock is what any roster says that is in force there. (A seat without
+// parameters waits for no shard, and may be further ahead. It needs none to take over a clock.) No
+// clock before that minimum lacks anything: who has loaded clock c has had every update of those
+// before from each shard that it holds, and a team's seats hold them all. What is taken over though
+// it was there is dropped by the shards, as any second copy is.
 //
 // Invariants
 //  1. Of a team and clock one run is made, with the parameters of that clock: they are kept, of the
@@ -63,7 +64,8 @@ class TeamTakeover {
 
   // A step has loaded these, by shard. REQUIRES: !holds(), a later clock each time.
   void OnLoad(Clock clock, std::vector<Buffers> values);
-  const std::vector<Buffers>& ValuesOf(Clock clock) const { return values_.at(clock); }
+  // By shard; of a seat that holds no parameters none.
+  std::vector<Buffers> ValuesOf(Clock clock) const;
 
   // Begins the runs that are due, with ids from *next_run on. False: there are none.
   bool Begin(uint64_t* next_run);
@@ -95,8 +97,10 @@ class TeamTakeover {
   };
   void Agree();
   void Plan(const wire::Roster& teams, Clock clock);
-  // The earliest clock whose parameters are here.
+  // The earliest clock that can be taken over: its parameters are here.
   Clock first_kept() const;
+  // The earliest that may have to be.
+  Clock first_open() const;
   void DropValues();
 
   std::shared_ptr<const EngineOptions> options_;

@@ -116,6 +116,18 @@ TEST_F(TeamTakeoverTest, WordsOfAFormerTeamAndSecondCopiesAreNotKept) {
   EXPECT_FALSE(takeover_.holds());
 }
 
+// One of the team was lost before it was let in: another admission begins, with another seat.
+TEST_F(TeamTakeoverTest, WordsOfAnAdmissionThatCameToNothingAreNotWaitedFor) {
+  wire::Roster roster = RosterOf(4);
+  for (const Epoch epoch : {5u, 8u}) {
+    for (const uint32_t rank : {0u, 1u}) roster.workers.Mutable()[rank].admitted = epoch;
+    takeover_.OnRoster(roster, epoch);
+  }
+  EXPECT_TRUE(takeover_.holds());
+  EXPECT_TRUE(takeover_.OnWord(1, 8, kNoClock));
+  EXPECT_FALSE(takeover_.holds());
+}
+
 TEST_F(TeamTakeoverTest, WordsAreBounded) {
   for (Epoch epoch = 1; epoch <= TeamTakeover::kWordsMax; ++epoch) {
     EXPECT_TRUE(takeover_.OnWord(1, epoch, 0));
