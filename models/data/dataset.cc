@@ -12,9 +12,9 @@
 #include "base/sha256.h"
 #include "base/status_macros.h"
 #include "glog/logging.h"
-#include "models/data/category_columns.h"
 #include "models/data/copy_task.h"
 #include "models/data/image_data.h"
+#include "models/data/recommendation/category_columns.h"
 #include "models/data/text_data.h"
 
 namespace soapstone::models {

@@ -87,7 +87,8 @@ struct DataOptions {
   std::string separator = "auto";
   std::string label_column;
   bool drop_missing = false;
-  // criteo, clicks: as SparseDataOptions (sparse_dataset.h), and as category_columns.h says
+  // criteo, clicks: as SparseDataOptions (sparse_dataset.h), and as
+  // recommendation/category_columns.h says
   uint64_t dense_columns = 0;
   uint64_t categorical_columns = 0;
   uint64_t rows_max = 0;

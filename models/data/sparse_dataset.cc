@@ -15,7 +15,7 @@
 #include "absl/strings/strip.h"
 #include "base/sha256.h"
 #include "base/status_macros.h"
-#include "models/data/clicks.h"
+#include "models/data/recommendation/clicks.h"
 #include "models/data/split.h"
 #include "models/readers/gzip_reader.h"
 

@@ -74,8 +74,9 @@ struct SparseDataOptions {
 // a label 0 or 1, whole numbers and categories in hexadecimal, tabs between, as the Criteo Kaggle
 // challenge has them; a number x reads as log(1 + max(x, 0)), 0 where it is missing; a category has
 // the key category + 1 in its field's table, 0 where it is missing; a cell may have several, with
-// commas between. clicks: none is read (clicks.h). Errors, with the file's name and line: those of
-// ReadMaybeGzip; InvalidArgument for an unknown format, what is no such line, no samples at all.
+// commas between. clicks: none is read (recommendation/clicks.h). Errors, with the file's name and
+// line: those of ReadMaybeGzip; InvalidArgument for an unknown format, what is no such line, no
+// samples at all.
 absl::StatusOr<SparseTrainTest> LoadSparseData(const SparseDataOptions& options);
 
 }  // namespace soapstone::models

@@ -1,8 +1,7 @@
-#include "models/data/category_columns.h"
+#include "models/data/recommendation/category_columns.h"
 
 #include <algorithm>
 #include <cmath>
-#include <set>
 #include <string>
 #include <vector>
 

@@ -1,4 +1,4 @@
-#include "models/data/clicks.h"
+#include "models/data/recommendation/clicks.h"
 
 #include <algorithm>
 #include <cmath>

@@ -1,8 +1,9 @@
-#include "models/data/clicks.h"
+#include "models/data/recommendation/clicks.h"
 
+#include <algorithm>
+#include <array>
 #include <cmath>
 #include <map>
-#include <set>
 #include <string>
 
 #include "gmock/gmock.h"

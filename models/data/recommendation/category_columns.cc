@@ -1,4 +1,4 @@
-#include "models/data/category_columns.h"
+#include "models/data/recommendation/category_columns.h"
 
 #include <algorithm>
 #include <string>
