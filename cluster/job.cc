@@ -15,6 +15,7 @@
 #include "models/formats/onnx/read_onnx.h"
 #include "models/formats/weights.h"
 #include "models/runtime/model_input.h"
+#include "models/zoo/dlrm.h"
 #include "models/zoo/zoo.h"
 
 namespace soapstone::apps {
@@ -116,7 +117,15 @@ absl::Status NamedData(const absl::Status& status, const char* what, const wire:
 }
 
 absl::StatusOr<models::TrainTest> LoadDenseData(const wire::JobConfig& config) {
-  absl::StatusOr<models::TrainTest> data = models::LoadData(DataOptionsOf(config));
+  models::DataOptions options = DataOptionsOf(config);
+  if (models::IsHashedDlrm(config.model())) {
+    const absl::StatusOr<models::DlrmSize> size = models::ParseDlrm(config.model());
+    if (!size.ok()) return Named(size.status(), "model");
+    options.dense_columns = static_cast<uint64_t>(size->dense);
+    options.categorical_columns = static_cast<uint64_t>(size->categorical);
+    options.rows_max = static_cast<uint64_t>(size->rows_max);
+  }
+  absl::StatusOr<models::TrainTest> data = models::LoadData(options);
   if (!data.ok()) return NamedData(data.status(), "data", config.data());
   if (data->train.classes == 1) {
     return absl::InvalidArgumentError(
@@ -202,7 +211,9 @@ absl::Status LoadModel(Job* job, std::vector<ParamSpec>* params, wire::LayoutOpt
                                  .path = data.path(),
                                  .test_path = data.test_path(),
                                  .test_fraction = data.test_fraction(),
-                                 .seed = config.training().seed()},
+                                 .seed = config.training().seed(),
+                                 .vocabulary = data.vocabulary(),
+                                 .samples = data.samples()},
                                 config.cluster().table_rows_max());
     if (!model.ok()) return NamedData(model.status(), "model", data);
     job->tables = *std::move(model);

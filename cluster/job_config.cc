@@ -235,8 +235,8 @@ absl::Status CheckFormatsFields(const wire::Data& data) {
       {"height and data.width", sized, {"csv", "images"}},
       {"channels", data.channels() > 0, {"images"}},
       {"length", data.length() > 0, {"bytes", "words", "parallel", "copy"}},
-      {"vocabulary", data.vocabulary() > 0, {"words", "parallel", "copy"}},
-      {"samples", data.samples() > 0, {"copy"}},
+      {"vocabulary", data.vocabulary() > 0, {"words", "parallel", "copy", "clicks"}},
+      {"samples", data.samples() > 0, {"copy", "clicks"}},
       {"label_column", !data.label_column().empty(), {"csv"}},
       {"separator", !data.separator().empty(), {"csv"}},
       {"missing", !data.missing().empty(), {"csv"}},
@@ -250,7 +250,7 @@ absl::Status CheckFormatsFields(const wire::Data& data) {
 }
 
 absl::Status CheckData(const wire::Data& data) {
-  if (data.path().empty() && data.format() != "copy") {
+  if (data.path().empty() && data.format() != "copy" && data.format() != "clicks") {
     return Invalid(absl::StrCat("data.path: format ", data.format(), " needs one"));
   }
   const absl::Status augment = models::ParseAugmentation(data.augment()).status();
@@ -306,7 +306,8 @@ struct SequenceDefaults {
 constexpr SequenceDefaults kSequenceDefaults[] = {{"bytes", 40, 0, 0},
                                                   {"words", 40, 10'000, 0},
                                                   {"parallel", 40, 32'000, 0},
-                                                  {"copy", 8, 32, 10'000}};
+                                                  {"copy", 8, 32, 10'000},
+                                                  {"clicks", 0, 1000, 20'000}};
 
 void FillSequenceDefaults(wire::Data* data) {
   for (const SequenceDefaults& defaults : kSequenceDefaults) {

@@ -202,7 +202,7 @@ TEST(FillDefaults, SequencesHaveALengthAndAVocabulary) {
   for (const auto& [format, length, vocabulary, samples] :
        {std::tuple("bytes", 40u, 0u, 0u), std::tuple("words", 40u, 10'000u, 0u),
         std::tuple("parallel", 40u, 32'000u, 0u), std::tuple("copy", 8u, 32u, 10'000u),
-        std::tuple("idx", 0u, 0u, 0u)}) {
+        std::tuple("clicks", 0u, 1000u, 20'000u), std::tuple("idx", 0u, 0u, 0u)}) {
     wire::JobConfig config;
     config.mutable_data()->set_format(format);
     FillDefaults(&config);
@@ -308,7 +308,7 @@ TEST_F(DataOfAJob, OptionsOfTablesAreOfTables) {
   EXPECT_EQ(ErrorWith("channels", "3"), "data.channels: of format images, not of digits");
   EXPECT_EQ(ErrorWith("length", "5"),
             "data.length: of format bytes, words, parallel, copy, not of digits");
-  EXPECT_EQ(ErrorWith("samples", "5"), "data.samples: of format copy, not of digits");
+  EXPECT_EQ(ErrorWith("samples", "5"), "data.samples: of format copy, clicks, not of digits");
   EXPECT_EQ(ErrorWith("separator", "x"),
             "data.separator: \"x\" is none of auto, comma, semicolon and tab");
   EXPECT_EQ(ErrorWith("missing", "mean"), "data.missing: \"mean\" is neither stop nor drop");

@@ -24,7 +24,7 @@ constexpr JobField kFields[] = {
     {"strict", "strict", "End the run with exit code 76 when the policy's guarantee is broken"},
     {"data_format", "data.format",
      "Format of the data: digits, csv, idx, cifar10, cifar100, images (a folder), bytes, words, "
-     "parallel or copy; of tables: libsvm, triples, text or criteo"},
+     "parallel, copy, criteo or clicks; of tables: libsvm, triples, text, criteo or clicks"},
     {"data_path", "data.path", "Training data (idx: the images); may be gzip"},
     {"labels_path", "data.labels_path", "idx: training labels"},
     {"test_path", "data.test_path", "Held-out data; without it a share of the training data"},
@@ -37,8 +37,10 @@ constexpr JobField kFields[] = {
     {"channels", "data.channels", "images: channels [as the first PNG]"},
     {"length", "data.length", "bytes, words, parallel, copy: tokens of a sequence [40; copy: 8]"},
     {"vocabulary", "data.vocabulary",
-     "words, parallel, copy: different tokens [10000; parallel: 32000; copy: 32]"},
-    {"samples", "data.samples", "copy: sentences [10000]"},
+     "words, parallel, copy: different tokens [10000; parallel: 32000; copy: 32]; clicks: "
+     "categories "
+     "of the largest column [1000]"},
+    {"samples", "data.samples", "copy: sentences [10000]; clicks: samples [20000]"},
     {"augment", "data.augment", "Random changes to training images, such as crop:pad=4+flip"},
     {"separator", "data.separator",
      "csv: what separates cells: comma, semicolon or tab [auto: by the first lines]"},

@@ -3,6 +3,7 @@
 
     bench/scripts/strategy_on_shaped_links.py [--bin=build/release/bin] [--model=alexnet] [--rate_mbps=1000]
     bench/scripts/strategy_on_shaped_links.py --model=gnmt:hidden=256 --sequences=20,8000 --micro_batches=auto
+    bench/scripts/strategy_on_shaped_links.py --model=dlrm_hashed:rows=1000001 --clicks=1000000 --batch=512
 
 Needs root: the scheduler, the server and each worker get a network namespace, joined by a bridge; tc (tbf)
 limits each one's link in both directions. Each worker computes on a processor of its own. Ways, in turn,
@@ -127,9 +128,11 @@ class Trial:
 
     def __init__(self, args, folder):
         self.args, self.folder = args, folder
-        if args.sequences:
+        samples = -(-args.steps * args.batch * 5 // 4)  # a fifth is held out
+        if args.clicks:
+            self.data = f'format: "clicks" vocabulary: {args.clicks} samples: {samples}'
+        elif args.sequences:
             length, vocabulary = args.sequences.split(",")
-            samples = -(-args.steps * args.batch * 5 // 4)  # a fifth is held out
             self.data = f'format: "copy" length: {length} vocabulary: {vocabulary} samples: {samples}'
         else:
             self.make_images()
@@ -249,6 +252,7 @@ def main():
     parser.add_argument("--model", default="alexnet")
     parser.add_argument("--side", type=int, default=224, help="of images")
     parser.add_argument("--sequences", default="", help="for models of sequences: length,vocabulary")
+    parser.add_argument("--clicks", type=int, default=0, help="for dlrm_hashed: categories of the largest column")
     parser.add_argument("--rate_mbps", type=int, default=1000)
     parser.add_argument("--workers", type=int, default=2)
     parser.add_argument("--batch", type=int, default=32)
@@ -278,9 +282,8 @@ def main():
         "plan": (lambda: trial.run(without_micro_batches(trial.job("bsp", found)), not kept_by_workers),
                  predicted_ms(found_text)),
     }
-    if args.model != "alexnet":
-        del ways["ddp"]
-    ways = {way: of for way, of in ways.items() if not args.ways or way in ("plan", *args.ways.split(","))}
+    ways = {way: of for way, of in ways.items() if (way != "ddp" or args.model == "alexnet") and
+            (not args.ways or way in ("plan", *args.ways.split(",")))}
     print(f"{args.model}, batch {args.batch} over {args.workers} workers, {args.rate_mbps} Mb/s each way, "
           f"{args.steps} steps a run; the plan keeps parameters "
           f"{'with the workers' if kept_by_workers else 'on the server'}", flush=True)

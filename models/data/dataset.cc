@@ -14,6 +14,7 @@
 #include "glog/logging.h"
 #include "models/data/copy_task.h"
 #include "models/data/image_data.h"
+#include "models/data/recommendation/category_columns.h"
 #include "models/data/text_data.h"
 
 namespace soapstone::models {
@@ -28,7 +29,7 @@ constexpr DataFormat kDataFormats[] = {
     {"digits", LoadImageData},  {"csv", LoadImageData},      {"idx", LoadImageData},
     {"cifar10", LoadImageData}, {"cifar100", LoadImageData}, {"images", LoadImageData},
     {"bytes", LoadTextData},    {"words", LoadTextData},     {"parallel", LoadParallelData},
-    {"copy", MakeCopyTask},
+    {"copy", MakeCopyTask},     {"criteo", LoadCategories},  {"clicks", LoadCategories},
 };
 
 absl::Status SetAugmentation(const DataOptions& options, TrainTest* data) {
@@ -137,7 +138,7 @@ absl::StatusOr<TrainTest> LoadData(const DataOptions& options) {
     SOAP_RETURN_IF_ERROR(SetAugmentation(options, &data));
     return data;
   }
-  for (const char* of_tables : {"libsvm", "triples", "text", "criteo"}) {
+  for (const char* of_tables : {"libsvm", "triples", "text"}) {
     if (options.format != of_tables) continue;
     return absl::InvalidArgumentError(absl::StrCat(
         of_tables, " is a data format of models over tables, such as logistic; other models take ",

@@ -19,6 +19,7 @@ namespace soapstone::models {
 // Samples of one or more fields, labels last:
 //   images               image [C, H, W] f32; label [] i32
 //   text                 tokens [T] i32; labels [T] i32, each token's next one
+//   numbers, categories  dense [D] f32; category.0 [1] i32, category.1, ..; labels [] i32
 //   pairs of sentences   source [S] i32; target [T] i32, begun with <s>; labels [T] i32, the target
 //                        ended with </s>
 // Threading: immutable once made; all threads may read at once.
@@ -64,7 +65,8 @@ struct TrainTest {
 
 // As the job file's Data message.
 struct DataOptions {
-  // digits | csv | idx | cifar10 | cifar100 | images | bytes | words | parallel | copy
+  // digits | csv | idx | cifar10 | cifar100 | images | bytes | words | parallel | copy | criteo |
+  // clicks
   std::string format;
   std::string path;              // the training data, a file or a folder; files may be gzip
   std::string labels_path;       // idx: the training labels
@@ -77,14 +79,19 @@ struct DataOptions {
   int64_t width = 0;
   int64_t channels = 0;    // images: 0: as the first PNG
   int64_t length = 0;      // text, pairs: tokens of a sequence
-  int64_t vocabulary = 0;  // words, parallel, copy: numbers in use, special ones included
-  int64_t samples = 0;     // copy
+  int64_t vocabulary = 0;  // words, parallel, copy: numbers in use, special ones included; clicks
+  int64_t samples = 0;     // copy, clicks
   std::string augment;     // ParseAugmentation, of training images
-  uint64_t seed = 0;       // of the split, and of copy
+  uint64_t seed = 0;       // of the split, and of copy and clicks
   // csv: as CsvOptions (models/readers/csv_reader.h)
   std::string separator = "auto";
   std::string label_column;
   bool drop_missing = false;
+  // criteo, clicks: as SparseDataOptions (sparse_dataset.h), and as
+  // recommendation/category_columns.h says
+  uint64_t dense_columns = 0;
+  uint64_t categorical_columns = 0;
+  uint64_t rows_max = 0;
 };
 
 // The formats that LoadData takes, as "digits, csv, ...".

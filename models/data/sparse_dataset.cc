@@ -15,6 +15,7 @@
 #include "absl/strings/strip.h"
 #include "base/sha256.h"
 #include "base/status_macros.h"
+#include "models/data/recommendation/clicks.h"
 #include "models/data/split.h"
 #include "models/readers/gzip_reader.h"
 
@@ -294,11 +295,12 @@ std::string SparseDataset::Digest() const {
 
 absl::StatusOr<SparseTrainTest> LoadSparseData(const SparseDataOptions& options) {
   if (options.format == "text") return ReadTextPairs(options);
+  if (options.format == "clicks") return MakeClicks(options);
   const std::optional<LineReader> read = LineReaderOf(options);
   if (!read.has_value()) {
     return absl::InvalidArgumentError(
         absl::StrCat("unknown data format '", options.format,
-                     "'; models over tables take libsvm, triples, text or criteo"));
+                     "'; models over tables take libsvm, triples, text, criteo or clicks"));
   }
   SOAP_ASSIGN_OR_RETURN(SparseDataset all, ReadLines(options.path, *read));
   if (options.test_path.empty()) return Split(options, all);

@@ -49,18 +49,21 @@ struct SparseTrainTest {
   SparseDataset test;
   std::vector<std::string> vocabulary;  // text: word k, most frequent first
   std::vector<uint64_t> word_counts;    // text: of the training part
+  std::vector<uint64_t> categories;     // clicks: n of each column, whose keys are 1 to n
 };
 
 struct SparseDataOptions {
-  std::string format;                 // libsvm | triples | text | criteo
+  std::string format;                 // libsvm | triples | text | criteo | clicks
   std::string path;                   // may be gzip
   std::string test_path;              // held-out samples; empty: split from the training data
   double test_fraction = 0.2;         // held-out share where no test file is given, in (0, 1)
   uint64_t seed = 0;                  // of the split
   uint64_t window = 2;                // text: words on either side that make a pair
   uint64_t min_count = 5;             // text: rarer words are left out
-  uint64_t dense_columns = 13;        // criteo
-  uint64_t categorical_columns = 26;  // criteo
+  uint64_t dense_columns = 13;        // criteo, clicks
+  uint64_t categorical_columns = 26;  // criteo, clicks
+  uint64_t vocabulary = 0;            // clicks: categories of the largest column
+  uint64_t samples = 0;               // clicks
 };
 
 // libsvm: a line is a label and index:value pairs, indexes from 1, ascending; the sample has them,
@@ -71,8 +74,9 @@ struct SparseDataOptions {
 // a label 0 or 1, whole numbers and categories in hexadecimal, tabs between, as the Criteo Kaggle
 // challenge has them; a number x reads as log(1 + max(x, 0)), 0 where it is missing; a category has
 // the key category + 1 in its field's table, 0 where it is missing; a cell may have several, with
-// commas between. Errors, with the file's name and line: those of ReadMaybeGzip; InvalidArgument
-// for an unknown format, what is no such line, no samples at all.
+// commas between. clicks: none is read (recommendation/clicks.h). Errors, with the file's name and
+// line: those of ReadMaybeGzip; InvalidArgument for an unknown format, what is no such line, no
+// samples at all.
 absl::StatusOr<SparseTrainTest> LoadSparseData(const SparseDataOptions& options);
 
 }  // namespace soapstone::models

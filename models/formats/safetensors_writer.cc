@@ -18,7 +18,7 @@ namespace {
 
 static_assert(std::endian::native == std::endian::little, "the format is little-endian");
 
-constexpr size_t kAlignment = 8;  // of the data's first byte, as the format's own writer does
+constexpr size_t kDataAlignment = 8;  // of the data's first byte, as the format's own writer does
 constexpr uint64_t kSyncEvery = uint64_t{64} << 20;
 
 std::string MakeHeader(const std::vector<TensorOutline>& tensors, const Metadata& metadata) {
@@ -33,7 +33,7 @@ std::string MakeHeader(const std::vector<TensorOutline>& tensors, const Metadata
     offset += bytes;
   }
   std::string text = header.dump();
-  text.resize((text.size() + kAlignment - 1) / kAlignment * kAlignment, ' ');
+  text.resize((text.size() + kDataAlignment - 1) / kDataAlignment * kDataAlignment, ' ');
   return text;
 }
 

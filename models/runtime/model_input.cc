@@ -58,6 +58,12 @@ absl::Status CheckTokens(const Graph& graph, const Dataset& data) {
 ModelInput ModelInputOf(const TrainTest& data) {
   const std::vector<FieldSpec> fields = data.train.fields();
   ModelInput input = {.classes = data.train.classes};
+  if (fields[0].is_float && fields.size() > 2) {
+    for (size_t f = 1; f + 1 < fields.size(); ++f) {
+      input.categories.push_back(data.train.columns[f]->limit());
+    }
+    return input;
+  }
   if (fields[0].is_float) {
     const ImageShape& shape = data.train.shape;
     input.image = {shape.channels, shape.height, shape.width};

@@ -6,35 +6,12 @@
 #include <string>
 #include <utility>
 
-#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_join.h"
-#include "absl/strings/str_split.h"
-#include "base/spec.h"
 #include "base/status_macros.h"
 #include "glog/logging.h"
 
 namespace soapstone::models {
 namespace {
-
-constexpr int64_t kWidthMax = 1 << 16;
-
-// "512-256-64"
-absl::StatusOr<std::vector<int64_t>> ParseLayers(const Spec& spec, const char* key,
-                                                 const std::vector<int64_t>& fallback) {
-  std::vector<int64_t> widths;
-  const std::string text = spec.Text(key, absl::StrJoin(fallback, "-"));
-  for (const absl::string_view part : absl::StrSplit(text, '-')) {
-    int64_t width = 0;
-    if (!absl::SimpleAtoi(part, &width) || width < 1 || width > kWidthMax) {
-      return absl::InvalidArgumentError(absl::StrCat(spec.name, ": ", key, "=", text,
-                                                     ": layers are widths of 1 to ", kWidthMax,
-                                                     " joined by -, as in 512-256-64"));
-    }
-    widths.push_back(width);
-  }
-  return widths;
-}
 
 // One of the columns that the graph takes. The model, and the rows, outlive it.
 class SampleColumn : public Column {
@@ -163,49 +140,11 @@ class Dlrm final : public SparseModel {
 
 bool IsDlrm(std::string_view spec) { return spec.substr(0, spec.find(':')) == kDlrmName; }
 
-absl::StatusOr<DlrmSize> ParseDlrm(std::string_view text) {
-  DlrmSize size;
-  std::vector<std::string> parts =
-      absl::StrSplit(absl::string_view(text.data(), text.size()), absl::ByAnyChar(":,"));
-  const auto tiny = std::find(parts.begin(), parts.end(), "tiny");
-  if (tiny != parts.end()) {
-    size.dim = 8;
-    size.bottom = {32};
-    size.top = {32};
-    parts.erase(tiny);
-  }
-  const std::string options = absl::StrJoin(parts.begin() + 1, parts.end(), ",");
-  SOAP_ASSIGN_OR_RETURN(const Spec spec,
-                        Spec::Parse(absl::StrCat(parts[0], options.empty() ? "" : ":", options)));
-  SOAP_RETURN_IF_ERROR(spec.AllowOnly({"dense", "categorical", "dim", "bottom", "top"}));
-  SOAP_ASSIGN_OR_RETURN(size.dense, spec.Int("dense", size.dense, 1, 4096));
-  SOAP_ASSIGN_OR_RETURN(size.categorical, spec.Int("categorical", size.categorical, 1, 1024));
-  SOAP_ASSIGN_OR_RETURN(size.dim, spec.Int("dim", size.dim, 1, 4096));
-  SOAP_ASSIGN_OR_RETURN(size.bottom, ParseLayers(spec, "bottom", size.bottom));
-  SOAP_ASSIGN_OR_RETURN(size.top, ParseLayers(spec, "top", size.top));
-  return size;
-}
-
 absl::StatusOr<Graph> BuildDlrm(const DlrmSize& size) {
   GraphBuilder b(kDlrmName);
-  TensorId x = b.Input("dense", DataType::kFloat32, {size.dense});
+  const TensorId numbers = b.Input("dense", DataType::kFloat32, {size.dense});
   const TensorId rows = b.Input("rows", DataType::kFloat32, {size.categorical, size.dim});
-  std::vector<int64_t> widths = size.bottom;
-  widths.push_back(size.dim);
-  for (size_t l = 0; l < widths.size(); ++l) {
-    x = b.Apply(absl::StrCat("bottom.", l), compute::Linear{.outputs = widths[l], .relu = true},
-                {x});
-  }
-  const TensorId vector = b.Apply("vector", compute::Reshape{{1, size.dim}}, {x});
-  const TensorId vectors = b.Apply("vectors", compute::Concat{1}, {vector, rows});
-  const TensorId pairs = b.Apply("pairs", compute::PairwiseDot{}, {vectors});
-  x = b.Apply("features", compute::Concat{1}, {x, pairs});
-  for (size_t l = 0; l < size.top.size(); ++l) {
-    x = b.Apply(absl::StrCat("top.", l), compute::Linear{.outputs = size.top[l], .relu = true},
-                {x});
-  }
-  b.Loss("loss",
-         b.Apply(absl::StrCat("top.", size.top.size()), compute::Linear{.outputs = 2}, {x}));
+  AddDlrmTop(size, AddDlrmBottom(size, numbers, &b), {rows}, &b);
   return b.Build();
 }
 
@@ -213,9 +152,9 @@ absl::StatusOr<std::shared_ptr<const SparseModel>> MakeDlrm(std::string_view spe
                                                             SparseDataOptions options,
                                                             uint64_t rows_max) {
   SOAP_ASSIGN_OR_RETURN(const DlrmSize size, ParseDlrm(spec));
-  if (options.format != "criteo") {
+  if (options.format != "criteo" && options.format != "clicks") {
     return absl::InvalidArgumentError(
-        absl::StrCat("dlrm takes data of format criteo, not ", options.format));
+        absl::StrCat("dlrm takes data of format criteo or clicks, not ", options.format));
   }
   options.dense_columns = static_cast<uint64_t>(size.dense);
   options.categorical_columns = static_cast<uint64_t>(size.categorical);

@@ -5,9 +5,11 @@
 #include <algorithm>
 #include <cmath>
 #include <fstream>
+#include <map>
 #include <numeric>
 #include <optional>
 
+#include "absl/strings/str_cat.h"
 #include "base/random.h"
 #include "compute/init.h"
 #include "compute/reference/backend.h"
@@ -16,6 +18,7 @@
 #include "gtest/gtest.h"
 #include "models/runtime/graph_runner.h"
 #include "models/runtime/model_input.h"
+#include "models/zoo/zoo.h"
 
 namespace soapstone::models {
 namespace {
@@ -164,6 +167,89 @@ TEST_F(DlrmTest, MissingCategoriesHaveARowOfTheirOwn) {
   EXPECT_THAT(rows_[1].keys, ElementsAre(0, 0xee + 1, 0xff + 1));
 }
 
+// A step of either graph: the loss, and gradients by the name of the parameter.
+struct OneStep {
+  double loss = 0;
+  std::map<std::string, std::vector<float>> gradients;
+};
+
+OneStep RunStep(GraphRunner* runner, const MiniBatch& feed) {
+  OneStep step;
+  CHECK(runner->Begin(feed.samples, FieldsOf(feed)).ok());
+  const std::vector<Op>& ops = runner->graph().ops();
+  for (size_t op = 0; op < ops.size(); ++op) runner->ForwardOp(op);
+  step.loss = runner->loss_sum();
+  for (size_t op = ops.size(); op-- > 0;) {
+    std::vector<absl::Span<float>> to;
+    for (const ParamId p : ops[op].params) {
+      std::vector<float>& gradient = step.gradients[runner->graph().param(p).name];
+      gradient.resize(runner->param(p).size());
+      to.push_back(absl::MakeSpan(gradient));
+    }
+    runner->BackwardOp(op, to);
+  }
+  return step;
+}
+
+// Where both kinds have a row for each category and begin with the same values, they have the same
+// loss and the same gradients, of layers and of rows.
+TEST(DlrmKinds, ComputeTheSame) {
+  const std::string path = testing::TempDir() + "/dlrm-kinds-" + std::to_string(getpid());
+  std::ofstream(path) << "1\t3\t\t1a\tff\n0\t-2\t10\t1a\t\n1\t0\t1\t2b\tff\n0\t5\t2\t3c\tee\n";
+  const std::string size = "dense=2,categorical=2,dim=3,bottom=5,top=6-4";
+  const auto tables =
+      *MakeSparseModel("dlrm:" + size, {.format = "criteo", .path = path, .test_path = path}, 0);
+  const Dataset train = LoadData({.format = "criteo",
+                                  .path = path,
+                                  .test_path = path,
+                                  .dense_columns = 2,
+                                  .categorical_columns = 2,
+                                  .rows_max = 100})
+                            ->train;
+  const Graph graph = *BuildModel("dlrm_hashed:" + size, {.classes = 2, .categories = {4, 4}});
+  const auto by_rows = *GraphRunner::Create(
+      *tables->graph(),
+      {.backend = compute::MakeReferenceBackend(), .input_gradients = {tables->rows_input()}});
+  const auto by_embeddings =
+      *GraphRunner::Create(graph, {.backend = compute::MakeReferenceBackend()});
+  // Row 0 is of categories that there are not; the others are in the order of their keys.
+  std::vector<RowBlock> blocks;
+  for (uint32_t f = 0; f < 2; ++f) {
+    const absl::Span<float> values = by_embeddings->param(ParamId{f});
+    SparseRows rows = {.keys = f == 0 ? std::vector<uint64_t>{0x1b, 0x2c, 0x3d}
+                                      : std::vector<uint64_t>{0, 0xef, 0x100}};
+    compute::InitSlice(graph.param(ParamId{f}), 3, ParamId{f}, 0, values);
+    rows.rows.assign(values.begin() + 3, values.end());
+    blocks.emplace_back(std::move(rows), 3);
+  }
+  for (uint32_t p = 2; p < graph.params().size(); ++p) {
+    const ParamSpec& param = tables->graph()->param(ParamId{p - 2});
+    EXPECT_EQ(graph.param(ParamId{p}).name, param.name);
+    for (const auto& [runner, id] :
+         {std::pair(by_embeddings.get(), p), std::pair(by_rows.get(), p - 2)}) {
+      compute::InitSlice(param, 3, ParamId{p}, 0, runner->param(ParamId{id}));
+    }
+  }
+  const std::vector<uint64_t> samples = {0, 1, 2, 3};
+  MiniBatch feed;
+  train.Gather(samples, &feed);
+  OneStep hashed = RunStep(by_embeddings.get(), feed);
+  tables->DataOver(&blocks).train.Gather(samples, &feed);
+  const OneStep keyed = RunStep(by_rows.get(), feed);
+  EXPECT_EQ(hashed.loss, keyed.loss);
+  tables->AddGradients({.samples = samples}, by_rows->InputGradient(tables->rows_input()), &blocks);
+  for (uint32_t f = 0; f < 2; ++f) {
+    std::vector<float> expected(3);  // row 0
+    const SparseRows of_rows = blocks[f].TakeGradients();
+    expected.insert(expected.end(), of_rows.rows.begin(), of_rows.rows.end());
+    const auto at = hashed.gradients.find(absl::StrCat("embedding.", f, ".weight"));
+    ASSERT_NE(at, hashed.gradients.end());
+    EXPECT_THAT(at->second, testing::Pointwise(testing::FloatEq(), expected));
+    hashed.gradients.erase(at);
+  }
+  EXPECT_EQ(hashed.gradients, keyed.gradients);
+}
+
 TEST(DlrmSizeTest, IsThatOfTheCriteoKaggleModelUnlessSaid) {
   const Graph graph = *GraphOfSparseModel("dlrm");
   // 13-512-256-64-16, then 16 + 27·26/2 = 367-512-256-2
@@ -184,9 +270,11 @@ TEST(DlrmSizeTest, SaysWhatIsWrong) {
   EXPECT_THAT(why("dlrm:dim=0"), HasSubstr("dim=0 is outside [1, 4096]"));
   EXPECT_THAT(why("dlrm:bottom=512--64"), HasSubstr("bottom=512--64: layers are widths"));
   EXPECT_THAT(why("dlrm:top=0"), HasSubstr("top=0: layers are widths"));
+  EXPECT_THAT(why("dlrm:rows=7"), HasSubstr("unknown argument 'rows'"));
+  EXPECT_THAT(why("dlrm_hashed:rows=1"), HasSubstr("rows=1 is outside [2, 1073741824]"));
   EXPECT_THAT(why("dlrm:small"), HasSubstr("'small' is not of the form key=value"));
   EXPECT_THAT(std::string(MakeSparseModel("dlrm", {.format = "libsvm"}, 0).status().message()),
-              HasSubstr("takes data of format criteo, not libsvm"));
+              HasSubstr("takes data of format criteo or clicks, not libsvm"));
 }
 
 }  // namespace

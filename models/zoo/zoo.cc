@@ -26,6 +26,7 @@ struct Known {
   const char* description;
   absl::StatusOr<Graph> (*build)(const ModelSpec& spec);
   std::vector<std::string> options = {};  // besides tiny
+  bool reads_text = false;                // its options, and tiny, it reads itself
 };
 
 const std::vector<Known>& KnownModels() {
@@ -64,6 +65,11 @@ const std::vector<Known>& KnownModels() {
        "Devlin et al. 2019, encoder with classifier; 512 steps",
        BuildBertBase,
        {"dropout", "heads", "hidden", "layers"}},
+      {"dlrm_hashed",
+       "Naumov et al. 2019, 26 embeddings of up to 100,000 rows; 13 numbers",
+       BuildHashedDlrm,
+       {},
+       /*reads_text=*/true},
   };
   return *kKnown;
 }
@@ -72,8 +78,8 @@ const std::vector<Known>& KnownModels() {
 absl::StatusOr<ModelSpec> ParseModel(std::string_view model, const Known& known) {
   const std::vector<std::string> halves =
       absl::StrSplit(absl::string_view(model.data(), model.size()), absl::MaxSplits(':', 1));
-  ModelSpec spec = {.name = halves[0]};
-  if (halves.size() == 1) return spec;
+  ModelSpec spec = {.name = halves[0], .text = std::string(model)};
+  if (halves.size() == 1 || known.reads_text) return spec;
   const std::vector<std::string> options = absl::StrSplit(halves[1], ',');
   std::set<std::string> given;
   std::vector<std::string> takes = {"tiny"};

@@ -20,6 +20,7 @@ struct ModelInput {
   int64_t vocabulary = 0;      // of the first input, where that is tokens
   int64_t steps = 0;           // tokens of a sample; of a translation the target's
   int64_t source_steps = 0;
+  std::vector<int64_t> categories;  // of each categorical column, where a sample has such
 };
 
 struct ZooEntry {
@@ -34,7 +35,7 @@ absl::Status CheckModelName(std::string_view model);
 
 // model: "resnet50", "resnet50:tiny", "alexnet:dropout=0", "gnmt:tiny,hidden=32". Every model has a
 // tiny size that trains on a processor in seconds: the same code, smaller numbers. Options:
-// dropout=, layers=, hidden=, heads= where the model has them.
+// dropout=, layers=, hidden=, heads= where the model has them; of dlrm_hashed those of dlrm.h.
 // Errors: InvalidArgument for an unknown name or option, fewer than two classes, or an input that
 // the model is not made for.
 absl::StatusOr<Graph> BuildModel(std::string_view model, const ModelInput& input);

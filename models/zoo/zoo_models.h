@@ -15,6 +15,7 @@ namespace soapstone::models {
 
 struct ModelSpec {
   std::string name;
+  std::string text;  // all of it
   bool tiny = false;
   std::map<std::string, double> options;
   ModelInput input;
@@ -47,5 +48,6 @@ absl::StatusOr<Graph> BuildRnnlm(const ModelSpec& spec);
 absl::StatusOr<Graph> BuildGnmt(const ModelSpec& spec);
 absl::StatusOr<Graph> BuildTransformerLm(const ModelSpec& spec);
 absl::StatusOr<Graph> BuildBertBase(const ModelSpec& spec);
+absl::StatusOr<Graph> BuildHashedDlrm(const ModelSpec& spec);
 
 }  // namespace soapstone::models

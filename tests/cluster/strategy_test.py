@@ -223,6 +223,23 @@ class OwnerTest(StrategyTestCase):
         self.assertIn("workers keep the parameters", running.output())
 
 
+class EmbeddingsTest(StrategyTestCase):
+    """dlrm_hashed: embeddings on seats of their own, layers on others or split by samples."""
+
+    def test_embeddings_apart_have_the_bits_of_one_process(self):
+        self.write_job("dlrm_hashed:tiny,dense=2,categorical=5", 'format: "clicks" vocabulary: 300 samples: 600')
+        whole = self.hash_of("--workers=1")
+        for sync in ("owner", "servers"):
+            strategy = self.place(3, 1, lambda i, n: i % 3 if i < 5 else 2, sync=sync)
+            self.assertEqual(self.split(strategy, 3), whole, sync)
+
+    def test_the_example_runs(self):
+        example = f"{os.environ['SOAPSTONE_SOURCE']}/examples/clicks-dlrm-hybrid.textproto"
+        running = self.run_program("soapstone", "train", f"--config={example}", "--samples=4000", "--epochs=1")
+        self.assertEqual(running.wait(170), 0, running.output())
+        self.assertIn("servers are within the workers' processes", running.output())
+
+
 class LearnsTest(StrategyTestCase):
 
     def check(self, policy):

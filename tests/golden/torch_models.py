@@ -393,9 +393,30 @@ def bert_base(net, inputs, tiny):
     return net.linear("classifier", torch.tanh(net.linear("pooler", x[:, 0])))
 
 
+def dlrm_hashed(net, inputs, tiny):
+    """Bottom and top perceptrons, and the product of each pair of vectors: below the diagonal, by rows."""
+    def mlp(name, x, relus):
+        layers = sum(parameter.startswith(name + ".") and parameter.endswith(".weight")
+                     for parameter in net.parameters)
+        for layer in range(layers):
+            x = net.linear(f"{name}.{layer}", x)
+            if layer < relus:
+                x = net.relu(f"{name}.{layer}", x)
+        return x
+
+    z_0 = mlp("bottom", inputs["dense"], 2 if tiny else 4)
+    vectors = [z_0] + [net.embedding(f"embedding.{f}", inputs[f"category.{f}"][:, 0])
+                       for f in range(26)]
+    z = torch.stack(vectors, 1)
+    first, second = torch.tril_indices(27, 27, -1)
+    pairs = (z @ z.transpose(1, 2))[:, first, second]
+    return mlp("top", torch.cat([z_0, pairs], 1), 1 if tiny else 2)
+
+
 MODELS = {
     "softmax": softmax, "mlp": mlp, "lenet5": lenet5, "alexnet": alexnet,
     "resnet50": resnet((3, 4, 6, 3)), "resnet101": resnet((3, 4, 23, 3)),
     "inception_v3": inception_v3, "nasnet_a": nasnet_a, "rnntc": rnntc, "rnnlm": rnnlm,
     "gnmt": gnmt, "transformer_lm": transformer_lm, "bert_base": bert_base,
+    "dlrm_hashed": dlrm_hashed,
 }

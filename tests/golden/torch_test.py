@@ -121,6 +121,10 @@ class TinyModels(GoldenTestCase):
     def test_bert_base(self):
         self.check("bert_base:tiny", 4)
 
+    def test_dlrm_hashed(self):
+        self.check("dlrm_hashed:tiny", 24)
+        self.check("dlrm_hashed", 8)
+
     def test_the_reference_kernels(self):
         for model in ("resnet50:tiny", "rnnlm:tiny", "bert_base:tiny"):
             self.check(model, 2, "--backend=reference")

@@ -131,8 +131,8 @@ TEST(ExecutedMessagesTest, TheirBytesAreThoseThatAreSimulated) {
   const char* const text = std::getenv("SOAPSTONE_STRATEGIES");
   int strategies = 60;
   if (text != nullptr) CHECK(absl::SimpleAtoi(text, &strategies));
-  const std::vector<std::string> names = {"alexnet", "resnet50", "inception_v3",
-                                          "rnnlm",   "gnmt",     "transformer_lm"};
+  const std::vector<std::string> names = {"alexnet", "resnet50",       "inception_v3", "rnnlm",
+                                          "gnmt",    "transformer_lm", "dlrm_hashed"};
   const NoCosts costs;
   for (size_t n = 0; n < names.size(); ++n) {
     // Of full size, but for what repeats itself.
