@@ -26,10 +26,19 @@ bool TeamBlocks::IsTooEarly(Clock clock, Clock now, bool begun) const {
                               clock + ahead < blocks_.rbegin()->first.first);
 }
 
+// Blocks of one team are of clocks that are near each other; of two that are not, the one of an
+// earlier epoch is a former team's, which came before the roster that would have said so.
+void TeamBlocks::DropFormer(Clock clock, Epoch epoch) {
+  const Clock ahead = 1 + options_->seat->lead_max;
+  std::erase_if(blocks_, [&](const auto& kept) {
+    const Clock at = kept.first.first;
+    return kept.second.epoch < epoch && (at + ahead < clock || clock + ahead < at);
+  });
+}
+
 bool TeamBlocks::Keep(const wire::Message& message, Clock now, bool begun) {
   const SeatOptions* seat = options_->seat.get();
-  if (seat == nullptr || message.clock < now || IsTooEarly(message.clock, now, begun)) return false;
-  if (message.epoch < admitted_) return false;
+  if (seat == nullptr || message.clock < now || message.epoch < admitted_) return false;
   const SeatOutline* outline = options_->SeatOutlineAt(message.clock);
   if (outline == nullptr) return false;
   const uint32_t number = wire::As<wire::Block>(message).number;
@@ -40,6 +49,8 @@ bool TeamBlocks::Keep(const wire::Message& message, Clock now, bool begun) {
   if (message.from != wire::Address::Of(WorkerOf(*expected))) return false;
   const Buffer block = grants ? Buffer() : message.payload[0];
   if (block.size() != expected->bytes || !block.IsFloatAligned()) return false;
+  if (!begun) DropFormer(message.clock, message.epoch);
+  if (IsTooEarly(message.clock, now, begun)) return false;
   const auto [at, is_new] = blocks_.try_emplace({message.clock, number});
   // Before the roster is here that admits it, a former team's may have come first.
   if (!is_new && (admitted_ > 0 || message.epoch <= at->second.epoch)) return false;
@@ -86,7 +97,9 @@ void TeamBlocks::AddTo(Fingerprint* f) const {
     f->Add(key.first);
     f->Add(key.second);
     f->Add(kept.block.size());
+    f->Add(kept.epoch);
   }
+  f->Add(admitted_);
 }
 
 }  // namespace soapstone::worker

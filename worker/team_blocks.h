@@ -60,6 +60,7 @@ class TeamBlocks {
     uint32_t number = 0;
   };
   bool IsTooEarly(Clock clock, Clock now, bool begun) const;
+  void DropFormer(Clock clock, Epoch epoch);
   WorkerId WorkerOf(const SeatOutline::Block& block) const;
 
   std::shared_ptr<const EngineOptions> options_;
