@@ -4,12 +4,11 @@
 #pragma once
 
 #include <cstdint>
-#include <optional>
-#include <string>
 #include <vector>
 
 #include "absl/status/statusor.h"
 #include "sim/world.h"
+#include "sim/world/seeded_walk.h"
 
 namespace soapstone::sim {
 
@@ -23,18 +22,10 @@ struct SeedOptions {
   size_t trace_lines = 60;  // kept of the end
 };
 
-struct SeedReport {
-  uint64_t seed = 0;
-  uint64_t steps = 0;
-  uint64_t faults = 0;
-  std::optional<std::string> violation;
-  std::vector<std::string> trace;  // the last steps, oldest first
+struct SeedReport : WalkReport {
   std::vector<uint64_t> read_lags;
   Clock clock_gap_max = 0;
   uint64_t share_changes = 0;  // by re-balancing
-
-  // "seed 17: S1: ..." and the trace, a line each.
-  std::string ToString() const;
 };
 
 // Error: InvalidArgument where the world cannot be made.

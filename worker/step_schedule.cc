@@ -36,6 +36,12 @@ bool StepSchedule::TakeReleased() {
 std::shared_ptr<const Program> StepSchedule::Next(const wire::Roster& roster, Epoch epoch) {
   const ProgramInputs inputs = options_->Inputs();
   if (leave_requested_ && !at_exchange_ && clock_ < options_->total_clocks) {
+    // A seat goes at once, by a program of nothing: what not all holders have pushed is dropped
+    // with its team, and a pull is answered when all have asked, who may wait for this one's
+    // blocks.
+    if (options_->seat != nullptr) {
+      return std::make_shared<Program>(Program{.kind = Program::Kind::kFlush});
+    }
     // A reply comes after everything we sent on that channel was taken: then we may go without
     // losing an update to a roster that overtakes it.
     return std::make_shared<Program>(BuildFlush(inputs));
@@ -144,8 +150,8 @@ ProgramRun::Clocks StepSchedule::ClocksOf(Program::Kind kind) const {
       return {.step = clock_, .shard = options_->ReadClock(options_->total_clocks), .final = true};
     case Program::Kind::kEvaluateBatch:
       return {.step = next_clock(), .shard = options_->ReadClock(options_->total_clocks)};
-    case Program::Kind::kFlush:  // what it has asked for it cannot ask for again
-      return {.step = clock_, .shard = options_->ReadClock(clock_) + begun_ + AskedAhead()};
+    case Program::Kind::kFlush:
+      return {.step = clock_, .shard = options_->ReadClock(clock_)};
     case Program::Kind::kFill:
       return {.step = clock_ + begun_, .shard = shard_clock() + begun_};
     case Program::Kind::kExchange:

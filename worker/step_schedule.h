@@ -82,10 +82,6 @@ class StepSchedule {
   Program BuildStepOfSeat() const;
   // Clocks from clock_ on that a seat has begun before its step.
   Clock Ahead() const { return std::min(options_->lead(), options_->total_clocks - clock_); }
-  // Clocks behind the next step's that a seat's last step has asked for.
-  Clock AskedAhead() const {
-    return options_->seat != nullptr && options_->seat->reads_ahead && has_stepped() ? 1 : 0;
-  }
   // The step in hand has forward halves, of the clock that is so much later.
   bool RunsForward() const { return clock_ + options_->lead() < options_->total_clocks; }
   bool NeedsValues() const;

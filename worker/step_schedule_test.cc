@@ -105,6 +105,20 @@ TEST_F(StepScheduleTest, AfterTheLastStepNobodyNeedBeFlushed) {
   EXPECT_TRUE(schedule_->finished());
 }
 
+// Others of its team may wait for its blocks, and never ask for the clock of such a pull.
+TEST_F(StepScheduleTest, ASeatLeavesWithoutAsking) {
+  Make("ssp:s=1", 3);
+  EngineOptions options = *options_;
+  options.seat = std::make_shared<const SeatOptions>(SeatOptions{.lead = 1, .lead_max = 1});
+  schedule_.emplace(std::make_shared<const EngineOptions>(options));
+  SendRoster();
+  schedule_->Start(0);
+  schedule_->RequestLeave();
+  const std::shared_ptr<const Program> last = Next();
+  EXPECT_EQ(last->kind, Kind::kFlush);
+  EXPECT_TRUE(last->instructions.empty());
+}
+
 TEST_F(StepScheduleTest, AnExchangeHasTheNumberOfItsRound) {
   Make("easgd:tau=2", 3);
   schedule_->Start(0);

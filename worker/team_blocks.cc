@@ -41,13 +41,22 @@ std::optional<uint32_t> TeamBlocks::TeamOf(const wire::Message& message) const {
   return lost ? std::optional(team) : std::nullopt;
 }
 
+// Blocks of one team are of clocks that are near each other; of two that are not, the one of an
+// earlier epoch is a former team's, which came before the roster that would have said so.
+void TeamBlocks::DropFormer(Clock clock, Epoch epoch) {
+  const Clock ahead = 1 + options_->seat->lead_max;
+  std::erase_if(blocks_, [&](const auto& kept) {
+    const Clock at = std::get<Clock>(kept.first);
+    return kept.second.epoch < epoch && (at + ahead < clock || clock + ahead < at);
+  });
+}
+
 bool TeamBlocks::Keep(const wire::Message& message, Clock now, bool begun) {
   if (options_->seat == nullptr || message.clock < 0) return false;
   const std::optional<uint32_t> team = TeamOf(message);
   if (!team.has_value() || message.epoch < admitted_) return false;
   const bool own = *team == options_->team();
   if (message.clock < (own ? now : taken_over_from_)) return false;
-  if (IsTooEarly(message.clock, now, begun)) return false;
   const SeatOutline* outline =
       own ? options_->SeatOutlineAt(message.clock) : options_->SeatOutlineOf(*team, message.clock);
   if (outline == nullptr) return false;
@@ -59,6 +68,8 @@ bool TeamBlocks::Keep(const wire::Message& message, Clock now, bool begun) {
   if (message.from != wire::Address::Of(WorkerOf(*expected))) return false;
   const Buffer block = grants ? Buffer() : message.payload[0];
   if (block.size() != expected->bytes || !block.IsFloatAligned()) return false;
+  if (!begun) DropFormer(message.clock, message.epoch);
+  if (IsTooEarly(message.clock, now, begun)) return false;
   const auto [at, is_new] = blocks_.try_emplace({message.clock, *team, number});
   // Before the roster is here that admits it, a former team's may have come first.
   if (!is_new && (admitted_ > 0 || message.epoch <= at->second.epoch)) return false;
@@ -112,7 +123,9 @@ void TeamBlocks::AddTo(Fingerprint* f) const {
     f->Add(std::get<1>(key));
     f->Add(std::get<2>(key));
     f->Add(kept.block.size());
+    f->Add(kept.epoch);
   }
+  f->Add(admitted_);
 }
 
 }  // namespace soapstone::worker

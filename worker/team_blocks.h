@@ -65,6 +65,7 @@ class TeamBlocks {
     uint32_t number = 0;
   };
   bool IsTooEarly(Clock clock, Clock now, bool begun) const;
+  void DropFormer(Clock clock, Epoch epoch);
   WorkerId WorkerOf(const SeatOutline::Block& block) const;
   uint32_t TeamOf(MicroBatchRange taken_over) const;
   // Whose micro-batches the message is of; none: nobody's that this worker computes.

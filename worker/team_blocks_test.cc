@@ -85,6 +85,17 @@ TEST_F(TeamBlocksTest, BeforeItBeginsItKeepsWhatComesOfTwoClocks) {
   EXPECT_TRUE(blocks_.IsHere(7, 7));
 }
 
+// A former team's block says nothing of the clock at which the present one is.
+TEST_F(TeamBlocksTest, BeforeItBeginsAFormerTeamsBlocksGiveWay) {
+  EXPECT_TRUE(blocks_.Keep(BlockOf(6, 0, 7, 16), 0, /*begun=*/false));
+  Message present = BlockOf(6, 4, 20, 0);
+  present.epoch = 5;
+  EXPECT_TRUE(blocks_.Keep(present, 0, /*begun=*/false));
+  EXPECT_FALSE(blocks_.IsHere(0, 7));
+  EXPECT_TRUE(blocks_.IsHere(4, 20));
+  EXPECT_FALSE(blocks_.Keep(BlockOf(6, 1, 7, 16), 0, /*begun=*/false));
+}
+
 TEST_F(TeamBlocksTest, ASecondCopyIsNotTaken) {
   EXPECT_TRUE(blocks_.Keep(BlockOf(6, 3, 7, 16), 3));
   EXPECT_FALSE(blocks_.Keep(BlockOf(6, 3, 7, 16), 3));

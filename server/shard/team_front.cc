@@ -44,8 +44,9 @@ std::optional<std::vector<Message>> TeamFront::TakePush(Message push) {
   parts.here[holder] = true;
   bytes_ += push.payload_bytes();
   push.worker = team;
-  parts.of[holder] = std::move(push);
-  if (fault_ == TeamFault::kFirstPush && parts.count++ == 0) return {{parts.of[holder]}};
+  const size_t place = fault_ == TeamFault::kAsTheyCome ? parts.count : holder;
+  parts.of[place] = std::move(push);
+  if (fault_ == TeamFault::kFirstPush && parts.count++ == 0) return {{parts.of[place]}};
   if (fault_ != TeamFault::kFirstPush && ++parts.count == holders_.size()) {
     std::vector<Message> of = std::move(parts.of);
     pushes_.erase(at);

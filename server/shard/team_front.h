@@ -26,8 +26,9 @@ namespace soapstone::server {
 // Deliberate bugs, for tests of the worlds that must find them.
 enum class TeamFault : uint8_t {
   kNone,
-  kFirstPush,  // the first seat's push is the team's
-  kFirstPull,  // all are answered when one has asked
+  kFirstPush,   // the first seat's push is the team's
+  kFirstPull,   // all are answered when one has asked
+  kAsTheyCome,  // parts are added in the order of arrival
 };
 
 class TeamFront {

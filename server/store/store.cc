@@ -79,11 +79,8 @@ void Store::AddPart(const Buffers& part, Buffers* sum) {
     const Buffer before = (*sum)[i];
     const BufferPool::Block block = joined_.Take(before.size());
     if (tensors_ == nullptr) {  // counts
-      int64_t a = 0, b = 0;
-      std::memcpy(&a, before.data(), std::min(before.size(), sizeof(a)));
-      std::memcpy(&b, part[i].data(), std::min(part[i].size(), sizeof(b)));
-      a += b;
-      std::memcpy(block.data, &a, std::min(before.size(), sizeof(a)));
+      const CountedPart joined = Join(CountedPartOf(before), CountedPartOf(part[i]));
+      std::memcpy(block.data, &joined, std::min(before.size(), sizeof(joined)));
     } else {
       const absl::Span<const float> x = before.floats(), y = part[i].floats();
       const absl::Span<float> to = block.floats();
@@ -206,6 +203,7 @@ void Store::AddTo(Fingerprint* f) const {
   for (const CountStore::Count& count : count_store->buckets()) {
     f->Add(count.applied);
     f->Add(count.sum);
+    f->Add(count.order);
   }
 }
 

@@ -217,7 +217,11 @@ class Builder {
         break;
       }
       case SeatOutline::Step::Kind::kRun: {
-        auto* const before = std::get_if<DeviceInstruction>(&program_.instructions.back().what);
+        // Of a seat that ends a run it has led, this may be the program's first.
+        auto* const before =
+            program_.instructions.empty()
+                ? nullptr
+                : std::get_if<DeviceInstruction>(&program_.instructions.back().what);
         auto* const run = before != nullptr ? std::get_if<RunSection>(before) : nullptr;
         const bool goes_on = run != nullptr && run->last == s;
         if (goes_on && program_.instructions.back().ahead == ahead_) {

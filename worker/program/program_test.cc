@@ -317,6 +317,16 @@ TEST_F(ProgramTest, ASeatThatLeadsEndsWithBackwardHalvesAlone) {
   EXPECT_EQ(std::count(run.deps.begin(), run.deps.end(), program.receives.at(21)), 1);
 }
 
+// One that sends forward and has a part of the loss itself begins backward by computing.
+TEST_F(ProgramTest, ASeatThatLeadsMayEndWithoutWordOfAnybody) {
+  SeatOutline seat = SeatThatLeads();
+  seat.grants.clear();
+  seat.awaited.clear();
+  const Program program = BuildSeatStepAhead(inputs_, seat, nullptr, 2, {0, 4});
+  EXPECT_EQ(First<RunSection>(program), 0u);
+  EXPECT_EQ(Count<SendClock>(program), 2u);
+}
+
 TEST_F(ProgramTest, ASeatThatLeadsBeginsWithForwardHalvesAlone) {
   const Program program = BuildSeatFill(inputs_, SeatThatLeads());
   EXPECT_EQ(Count<SendPull>(program), 2u);

@@ -1,0 +1,99 @@
+#include "sim/team/team_process.h"
+
+#include <algorithm>
+#include <cstring>
+#include <utility>
+#include <variant>
+
+#include "absl/strings/str_cat.h"
+#include "wire/membership/teams.h"
+
+namespace soapstone::sim {
+
+using worker::SeatOutline;
+
+void TeamProcess::Begin(const cluster::TrainingJob& job, TeamMutant mutant) {
+  options = std::make_shared<const worker::EngineOptions>(EngineOptionsWith(mutant, job, rank));
+  engine.emplace(*options);
+  const Clock lanes = mutant == TeamMutant::kNoStash ? 1 : options->lead() + 1;
+  loaded.assign(static_cast<size_t>(lanes), kNoClock);
+}
+
+void TeamProcess::Stop() {
+  gone = true;
+  engine.reset();
+  commands.clear();
+}
+
+TeamProcess::Outcome TeamProcess::RunDevice(const cluster::TrainingJob& job, TeamMutant mutant) {
+  Outcome outcome;
+  while (!commands.empty() && !outcome.event.has_value() && !outcome.violation.has_value()) {
+    const worker::DeviceCommand command = std::move(commands.front());
+    commands.erase(commands.begin());
+    worker::DeviceEvent made = {.run = command.run, .instruction = command.instruction};
+    outcome.violation = Carry(job, mutant, command, &made);
+    if (command.wants_event) outcome.event = std::move(made);
+  }
+  return outcome;
+}
+
+Clock& TeamProcess::LoadedFor(const cluster::TrainingJob& job, Clock clock) {
+  if (clock >= job.total_clocks) return loaded.front();
+  return loaded[static_cast<size_t>(clock) % loaded.size()];
+}
+
+std::optional<std::string> TeamProcess::Carry(const cluster::TrainingJob& job, TeamMutant mutant,
+                                              const worker::DeviceCommand& command,
+                                              worker::DeviceEvent* event) {
+  const Clock of = std::min(command.clock, job.total_clocks);
+  Clock& with = LoadedFor(job, command.clock);
+  if (std::holds_alternative<worker::LoadCommand>(command.what)) {
+    if (mutant != TeamMutant::kEarlyLoad || with == kNoClock) with = of;
+  } else if (std::holds_alternative<worker::RunSection>(command.what)) {
+    if (with == of) return std::nullopt;
+    return absl::StrCat("B1: worker ", Index(rank), " computes clock ", command.clock,
+                        " with the parameters of clock ", with);
+  } else if (const auto* take = std::get_if<worker::TakeCommand>(&command.what)) {
+    return CheckBlock(job, command.clock, *take);
+  } else if (const auto* give = std::get_if<worker::GiveBlock>(&command.what)) {
+    const SeatOutline::Block& block = options->SeatOutlineAt(command.clock)->outgoing[give->index];
+    event->frames = {Buffer::CopyOf(BlockOf(holder(), command.clock, block.number, block.bytes))};
+  } else if (const auto* collect = std::get_if<worker::CollectBucket>(&command.what)) {
+    const ShardId shard = options->seat->shards[Index(collect->shard)];
+    const server::CountedPart part = PartOf(holder(), command.clock, shard, collect->bucket);
+    event->frames = {Buffer::CopyOf(&part, sizeof(part))};
+    event->samples = 1;
+  }
+  return std::nullopt;
+}
+
+std::optional<std::string> TeamProcess::CheckBlock(const cluster::TrainingJob& job, Clock clock,
+                                                   const worker::TakeCommand& take) const {
+  const SeatOutline::Block& due = options->SeatOutlineAt(clock)->incoming[take.index];
+  const wire::TeamShape& shape = job.team->shape;
+  const SeatHolder sender = {wire::WorkerAt(wire::TeamOf(rank, shape), due.seat, shape), admitted};
+  const std::string content = BlockOf(sender, clock, due.number, due.bytes);
+  if (due.number == take.number && take.block.size() == content.size() &&
+      std::memcmp(take.block.data(), content.data(), content.size()) == 0) {
+    return std::nullopt;
+  }
+  return absl::StrCat("B2: worker ", Index(rank), " takes at clock ", clock, " as block ",
+                      take.number, " another clock's, or a former team's");
+}
+
+void TeamProcess::AddTo(Fingerprint* f) const {
+  f->Add(rank);
+  f->Add(engine.has_value());
+  if (engine.has_value()) engine->AddTo(f);
+  f->Add(commands.size());
+  for (const worker::DeviceCommand& command : commands) {
+    f->Add(command.run);
+    f->Add(command.instruction);
+  }
+  for (const Clock clock : loaded) f->Add(clock);
+  f->Add(admitted);
+  f->Add(heard);
+  for (const bool flag : {let_in, started, leaving, crashed, noticed, out, gone}) f->Add(flag);
+}
+
+}  // namespace soapstone::sim

@@ -1,0 +1,232 @@
+#include "sim/team/team_truth.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "cluster/team/team_options.h"
+#include "wire/membership/teams.h"
+
+namespace soapstone::sim {
+
+using wire::Message;
+using wire::MessageType;
+
+TeamTruth::TeamTruth(std::shared_ptr<const cluster::TrainingJob> job) : job_(std::move(job)) {
+  const planner::TeamPlan& plan = job_->team->plan;
+  for (uint32_t k = 0; k < job_->layout->shard_count(); ++k) {
+    OfShard of = {.holders = cluster::HoldersOf(*job_->team, ShardId{k}),
+                  .own_lag = plan.ReadsAhead() ? 1 : 0};
+    for (const uint32_t seat : of.holders) {
+      of.own_lag = std::max(of.own_lag, Clock{plan.LeadOf(seat)});
+    }
+    of.teams.resize(job_->team->shape.teams);
+    of.counts.resize(job_->layout->bucket_count(ShardId{k}));
+    shards_.push_back(std::move(of));
+  }
+}
+
+server::CountedPart TeamTruth::UpdateOf(uint32_t team, Epoch admitted, Clock clock, ShardId shard,
+                                        uint32_t bucket) const {
+  server::CountedPart sum;
+  bool first = true;
+  for (const uint32_t seat : shards_[Index(shard)].holders) {
+    const SeatHolder of = {wire::WorkerAt(WorkerId{team}, seat, job_->team->shape), admitted};
+    const server::CountedPart part = PartOf(of, clock, shard, BucketId{bucket});
+    sum = first ? part : server::Join(sum, part);
+    first = false;
+  }
+  return sum;
+}
+
+void TeamTruth::BeforeShard(ShardId shard, const Message& in, SeatHolder sender) {
+  if (in.type == MessageType::kRoster) TakeRoster(shard, in);
+  if (in.type == MessageType::kPush) TakePush(shard, in, sender);
+}
+
+// Who is gone leaves what is whole; who comes begins at the clock that the roster says.
+void TeamTruth::TakeRoster(ShardId shard, const Message& in) {
+  OfShard& of = shards_[Index(shard)];
+  if (in.epoch <= of.epoch) return;
+  of.epoch = in.epoch;
+  const wire::Roster teams = wire::TeamRoster(std::get<wire::Roster>(in.body), job_->team->shape);
+  const size_t buckets = of.counts.size();
+  for (uint32_t t = 0; t < of.teams.size(); ++t) {
+    Team& team = of.teams[t];
+    const auto is = [t](const wire::Member& member) { return Index(member.worker) == t; };
+    const auto now = std::find_if(teams.workers.begin(), teams.workers.end(), is);
+    const bool same = now != teams.workers.end() && team.present && now->admitted == team.admitted;
+    for (uint32_t b = 0; b < buckets && team.present && !same; ++b) {
+      const auto here = team.here.begin() + static_cast<int64_t>(b * of.holders.size());
+      const Clock whole = *std::min_element(here, here + static_cast<int64_t>(of.holders.size()));
+      for (Clock clock = team.applied[b]; clock < whole; ++clock) {
+        of.left.push_back({t, b, team.admitted, clock});
+      }
+    }
+    if (now == teams.workers.end()) {
+      team = {};
+      continue;
+    }
+    const bool begins = !same || (team.joining && !now->joining);
+    team.present = true;
+    team.joining = now->joining;
+    team.admitted = now->admitted;
+    if (!begins) continue;
+    team.here.assign(buckets * of.holders.size(), now->start);
+    team.applied.assign(buckets, now->start);
+  }
+}
+
+// A part counts once, of a member that the shard knows of, in the order of its clocks.
+void TeamTruth::TakePush(ShardId shard, const Message& in, SeatHolder sender) {
+  OfShard& of = shards_[Index(shard)];
+  const uint32_t bucket = Index(wire::As<wire::Push>(in).bucket);
+  Team& team = of.teams[Index(wire::TeamOf(sender.rank, job_->team->shape))];
+  const uint32_t seat = wire::SeatOf(sender.rank, job_->team->shape);
+  const auto holder = std::find(of.holders.begin(), of.holders.end(), seat);
+  if (holder == of.holders.end()) return Fail("a seat pushes to a shard that it does not hold");
+  if (!team.present || team.joining || team.admitted != sender.admitted) return;
+  Clock& here =
+      team.here[bucket * of.holders.size() + static_cast<size_t>(holder - of.holders.begin())];
+  if (in.clock == here) ++here;
+  if (in.clock > here) Fail(absl::StrCat("E1: ", wire::ToString(in), " comes before its turn"));
+}
+
+void TeamTruth::AfterShard(const server::Shard& shard, absl::Span<const Message> sent) {
+  const auto& counts = shard.store().counts()->buckets();
+  for (uint32_t b = 0; b < counts.size(); ++b) {
+    server::CountStore::Count& before = shards_[Index(shard.id())].counts[b];
+    if (counts[b] == before) continue;
+    ExpectUpdates(shard.id(), b, counts[b]);
+    before = counts[b];
+  }
+  CheckAnswers(shard.id(), sent);
+}
+
+void TeamTruth::ExpectUpdates(ShardId shard, uint32_t bucket,
+                              const server::CountStore::Count& now) {
+  const server::CountStore::Count& before = shards_[Index(shard)].counts[bucket];
+  const server::CountedPart sum = {now.sum - before.sum, now.order - before.order};
+  if (Explain(shard, bucket, now.applied - before.applied, sum)) return;
+  Fail(absl::StrCat("E1: bucket ", bucket, " of shard ", Index(shard), " takes ",
+                    now.applied - before.applied,
+                    " updates that are no team's, were here already, or have their parts in "
+                    "another order"));
+}
+
+// So many updates of this sum are the next ones of some teams: they are applied.
+bool TeamTruth::Explain(ShardId shard, uint32_t bucket, uint64_t updates, server::CountedPart sum) {
+  if (updates == 0) return sum == server::CountedPart();
+  OfShard& of = shards_[Index(shard)];
+  const size_t holders = of.holders.size();
+  for (uint32_t t = 0; t < of.teams.size(); ++t) {
+    Team& team = of.teams[t];
+    if (!team.present) continue;
+    const auto here = team.here.begin() + static_cast<int64_t>(bucket * holders);
+    const Clock clock = team.applied[bucket];
+    if (clock >= *std::min_element(here, here + static_cast<int64_t>(holders))) continue;
+    const server::CountedPart update = UpdateOf(t, team.admitted, clock, shard, bucket);
+    ++team.applied[bucket];
+    if (Explain(shard, bucket, updates - 1, {sum.sum - update.sum, sum.order - update.order})) {
+      return true;
+    }
+    --team.applied[bucket];
+  }
+  for (const Left& left : std::vector<Left>(of.left)) {
+    if (left.bucket != bucket) continue;
+    const auto update = UpdateOf(left.team, left.admitted, left.clock, shard, bucket);
+    std::erase(of.left, left);
+    if (Explain(shard, bucket, updates - 1, {sum.sum - update.sum, sum.order - update.order})) {
+      return true;
+    }
+    of.left.push_back(left);
+  }
+  return false;
+}
+
+void TeamTruth::CheckAnswers(ShardId shard, absl::Span<const Message> sent) {
+  const OfShard& of = shards_[Index(shard)];
+  std::vector<const Message*> answers;
+  for (const Message& message : sent) {
+    if (message.type == MessageType::kPullReply) answers.push_back(&message);
+  }
+  for (size_t first = 0; first < answers.size(); first += of.holders.size()) {
+    const Message& answer = *answers[first];
+    const WorkerId team = wire::TeamOf(WorkerId{answer.to.index}, job_->team->shape);
+    for (size_t h = 0; h < of.holders.size(); ++h) {
+      const WorkerId due = wire::WorkerAt(team, of.holders[h], job_->team->shape);
+      const Message* const each = first + h < answers.size() ? answers[first + h] : nullptr;
+      if (each == nullptr || each->to != wire::Address::Of(due) || each->clock != answer.clock ||
+          !(each->body == answer.body)) {
+        return Fail(absl::StrCat("T1: ", wire::ToString(answer),
+                                 ": not all holders are answered together, with one version"));
+      }
+    }
+    CheckRead(shard, Index(team), answer);
+  }
+}
+
+void TeamTruth::CheckRead(ShardId shard, uint32_t team, const Message& reply) {
+  const OfShard& of = shards_[Index(shard)];
+  const consistency::Guarantee& guarantee = job_->specs.policy.guarantee;
+  const bool final = wire::As<wire::PullReply>(reply).final;
+  const Clock clock = final ? job_->total_clocks : reply.clock;
+  const auto fail = [&](const char* what, Clock have) {
+    Fail(absl::StrCat(what, ": ", wire::ToString(reply), ", where clock ", have, " is applied"));
+  };
+  if (!of.teams[team].present) return fail("T1: of no team's", 0);
+  Clock least = kClockMax, most = 0;
+  for (const Team& each : of.teams) {
+    if (!each.present || each.joining) continue;
+    for (const Clock applied : each.applied) {
+      least = std::min(least, applied);
+      most = std::max(most, applied);
+    }
+  }
+  const std::vector<Clock>& mine = of.teams[team].applied;
+  const Clock own = mine.empty() ? clock : *std::min_element(mine.begin(), mine.end());
+  if (least == kClockMax) return;  // it has no parameters
+  if (final && least < clock) return fail("S1: a final read", least);
+  const Clock lag = std::max<Clock>(clock - least, 0);
+  ++read_lags_[std::min(static_cast<size_t>(lag), read_lags_.size() - 1)];
+  if (guarantee.read_lag_max.has_value() && lag > *guarantee.read_lag_max) {
+    return fail("S1", least);
+  }
+  if (own < clock - (final ? 0 : of.own_lag)) return fail("S2", own);
+  if (guarantee.snapshot_reads && (least != clock || most != clock)) return fail("B3", most);
+}
+
+void TeamTruth::CheckEnd(const wire::Roster& roster) {
+  const wire::Roster teams = wire::TeamRoster(roster, job_->team->shape);
+  for (uint32_t k = 0; k < shards_.size(); ++k) {
+    for (const wire::Member& member : teams.workers) {
+      const Team& team = shards_[k].teams[Index(member.worker)];
+      const bool all = team.present && team.admitted == member.admitted &&
+                       std::all_of(team.applied.begin(), team.applied.end(),
+                                   [&](Clock applied) { return applied == job_->total_clocks; });
+      if (all || shards_[k].counts.empty()) continue;
+      Fail(absl::StrCat("E1: shard ", k, " lacks updates of team ", Index(member.worker)));
+    }
+    if (!shards_[k].left.empty()) Fail(absl::StrCat("E1: shard ", k, " has lost updates"));
+  }
+}
+
+void TeamTruth::Fail(std::string what) {
+  if (!violation_.has_value()) violation_ = std::move(what);
+}
+
+void TeamTruth::AddTo(Fingerprint* f) const {
+  for (const OfShard& of : shards_) {
+    f->Add(of.epoch);
+    for (const Team& team : of.teams) {
+      f->Add(team.present);
+      f->Add(team.joining);
+      f->Add(team.admitted);
+      for (const Clock here : team.here) f->Add(here);
+      for (const Clock applied : team.applied) f->Add(applied);
+    }
+    f->Add(of.left.size());
+  }
+}
+
+}  // namespace soapstone::sim
