@@ -32,16 +32,18 @@ inline uint64_t HashOf(SeatHolder of, Clock clock, uint32_t a, uint32_t b) {
   return f.value().first;
 }
 
-// Its part of the gradient of a bucket.
-inline server::CountedPart PartOf(SeatHolder of, Clock clock, ShardId shard, BucketId bucket) {
-  const uint64_t hash = HashOf(of, clock, Index(shard), Index(bucket));
+// Its part of the gradient of a bucket, of the micro-batches of `team`: its own, or a lost one.
+inline server::CountedPart PartOf(SeatHolder of, uint32_t team, Clock clock, ShardId shard,
+                                  BucketId bucket) {
+  const uint64_t hash = HashOf(of, clock, Index(shard), Index(bucket)) + team;
   return {static_cast<int64_t>(hash), hash ^ 0xA5A5A5A5A5A5A5A5u};
 }
 
-// A block that it sends; of fewer than 8 bytes the first of them.
-inline std::string BlockOf(SeatHolder of, Clock clock, uint32_t number, uint64_t bytes) {
+// A block that it sends, of the micro-batches of `team`; of fewer than 8 bytes the first of them.
+inline std::string BlockOf(SeatHolder of, uint32_t team, Clock clock, uint32_t number,
+                           uint64_t bytes) {
   std::string content(bytes, '\0');
-  const uint64_t id = HashOf(of, clock, number, UINT32_MAX);
+  const uint64_t id = HashOf(of, clock, number, UINT32_MAX - team);
   std::memcpy(content.data(), &id, std::min<size_t>(bytes, sizeof(id)));
   return content;
 }

@@ -32,12 +32,13 @@ bool TeamWorld::GoesOn(uint32_t team, bool by_scheduler) const {
 
 // What the job is to do where the scheduler learns that a team is lost.
 bool TeamWorld::EndsWithout(uint32_t team) const {
-  if (job_->specs.policy.takes_over()) return true;
   if (job_->team->plan.owned && team == 0) return true;
-  for (uint32_t other = 0; other < job_->team->shape.teams; ++other) {
-    if (other != team && GoesOn(other, /*by_scheduler=*/true)) return false;
+  const uint32_t teams = job_->team->shape.teams;
+  uint32_t others = 0;
+  for (uint32_t other = 0; other < teams; ++other) {
+    if (other != team && GoesOn(other, /*by_scheduler=*/true)) ++others;
   }
-  return true;
+  return others == 0 || (job_->specs.policy.takes_over() && teams - others > others);
 }
 
 bool TeamWorld::CanLose(uint32_t team) const {

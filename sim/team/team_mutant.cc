@@ -63,6 +63,8 @@ void Mutate(TeamMutant mutant, wire::Message* message) {
   const bool block = message->type == wire::MessageType::kBlock;
   const bool to_shard =
       message->to.role == wire::Role::kShard && message->from.role == wire::Role::kWorker;
+  const bool loaded = message->type == wire::MessageType::kLoaded;
+  if (mutant == TeamMutant::kTakenOverLate && loaded) ++message->clock;
   if (mutant == TeamMutant::kFormerBlock && block) message->epoch = kLastEpoch;
   if (mutant == TeamMutant::kFormerPush && to_shard) message->epoch = kLastEpoch;
 }

@@ -20,6 +20,7 @@ enum class TeamMutant : uint8_t {
   kNoStash,               // a seat that runs ahead keeps the parameters of one clock
   kTooFar,                // it runs ahead by one clock more than the bound allows
   kLeadForgottenBySeats,  // they hold answers to all of their own updates, though they are ahead
+  kTakenOverLate,         // what is taken over begins a clock later
   // Of what is under way.
   kBlockTwice,   // of two copies of a block the second is of the next clock
   kFormerBlock,  // a block of a former team passes for one of the present

@@ -37,16 +37,34 @@ TeamProcess::Outcome TeamProcess::RunDevice(const cluster::TrainingJob& job, Tea
   return outcome;
 }
 
-Clock& TeamProcess::LoadedFor(const cluster::TrainingJob& job, Clock clock) {
-  if (clock >= job.total_clocks) return loaded.front();
-  return loaded[static_cast<size_t>(clock) % loaded.size()];
+Clock& TeamProcess::LoadedFor(const cluster::TrainingJob& job,
+                              const worker::DeviceCommand& command) {
+  if (!command.taken_over.empty()) {
+    return loaded_for.try_emplace(TeamOf(job, command), kNoClock).first->second;
+  }
+  if (command.clock >= job.total_clocks) return loaded.front();
+  return loaded[static_cast<size_t>(command.clock) % loaded.size()];
+}
+
+uint32_t TeamProcess::TeamOf(const cluster::TrainingJob& job,
+                             const worker::DeviceCommand& command) const {
+  const wire::TeamShape& shape = job.team->shape;
+  if (command.taken_over.empty()) return Index(wire::TeamOf(rank, shape));
+  return command.taken_over.begin / (job.micro_batches / shape.teams);
+}
+
+const SeatOutline& TeamProcess::OutlineOf(const cluster::TrainingJob& job,
+                                          const worker::DeviceCommand& command) const {
+  if (command.clock >= job.total_clocks) return *options->SeatOutlineAt(command.clock);
+  return *options->SeatOutlineOf(TeamOf(job, command), command.clock);
 }
 
 std::optional<std::string> TeamProcess::Carry(const cluster::TrainingJob& job, TeamMutant mutant,
                                               const worker::DeviceCommand& command,
                                               worker::DeviceEvent* event) {
   const Clock of = std::min(command.clock, job.total_clocks);
-  Clock& with = LoadedFor(job, command.clock);
+  Clock& with = LoadedFor(job, command);
+  const uint32_t team = TeamOf(job, command);
   if (std::holds_alternative<worker::LoadCommand>(command.what)) {
     if (mutant != TeamMutant::kEarlyLoad || with == kNoClock) with = of;
   } else if (std::holds_alternative<worker::RunSection>(command.what)) {
@@ -54,25 +72,28 @@ std::optional<std::string> TeamProcess::Carry(const cluster::TrainingJob& job, T
     return absl::StrCat("B1: worker ", Index(rank), " computes clock ", command.clock,
                         " with the parameters of clock ", with);
   } else if (const auto* take = std::get_if<worker::TakeCommand>(&command.what)) {
-    return CheckBlock(job, command.clock, *take);
+    return CheckBlock(job, command, *take);
   } else if (const auto* give = std::get_if<worker::GiveBlock>(&command.what)) {
-    const SeatOutline::Block& block = options->SeatOutlineAt(command.clock)->outgoing[give->index];
-    event->frames = {Buffer::CopyOf(BlockOf(holder(), command.clock, block.number, block.bytes))};
+    const SeatOutline::Block& block = OutlineOf(job, command).outgoing[give->index];
+    event->frames = {
+        Buffer::CopyOf(BlockOf(holder(), team, command.clock, block.number, block.bytes))};
   } else if (const auto* collect = std::get_if<worker::CollectBucket>(&command.what)) {
     const ShardId shard = options->seat->shards[Index(collect->shard)];
-    const server::CountedPart part = PartOf(holder(), command.clock, shard, collect->bucket);
+    const server::CountedPart part = PartOf(holder(), team, command.clock, shard, collect->bucket);
     event->frames = {Buffer::CopyOf(&part, sizeof(part))};
     event->samples = 1;
   }
   return std::nullopt;
 }
 
-std::optional<std::string> TeamProcess::CheckBlock(const cluster::TrainingJob& job, Clock clock,
+std::optional<std::string> TeamProcess::CheckBlock(const cluster::TrainingJob& job,
+                                                   const worker::DeviceCommand& command,
                                                    const worker::TakeCommand& take) const {
-  const SeatOutline::Block& due = options->SeatOutlineAt(clock)->incoming[take.index];
+  const Clock clock = command.clock;
+  const SeatOutline::Block& due = OutlineOf(job, command).incoming[take.index];
   const wire::TeamShape& shape = job.team->shape;
   const SeatHolder sender = {wire::WorkerAt(wire::TeamOf(rank, shape), due.seat, shape), admitted};
-  const std::string content = BlockOf(sender, clock, due.number, due.bytes);
+  const std::string content = BlockOf(sender, TeamOf(job, command), clock, due.number, due.bytes);
   if (due.number == take.number && take.block.size() == content.size() &&
       std::memcmp(take.block.data(), content.data(), content.size()) == 0) {
     return std::nullopt;
@@ -91,6 +112,10 @@ void TeamProcess::AddTo(Fingerprint* f) const {
     f->Add(command.instruction);
   }
   for (const Clock clock : loaded) f->Add(clock);
+  for (const auto& [team, clock] : loaded_for) {
+    f->Add(team);
+    f->Add(clock);
+  }
   f->Add(admitted);
   f->Add(heard);
   for (const bool flag : {let_in, started, leaving, crashed, noticed, out, gone}) f->Add(flag);

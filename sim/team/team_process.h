@@ -2,10 +2,11 @@
 // shipped engine, and the device that runs its commands, whose blocks and gradients are integers
 // that say whose they are. A value; the world changes it.
 //   B1 a step, and a batch that is evaluated, is computed with the parameters of its clock, its
-//      backward halves like its forward ones
+//      backward halves like its forward ones; and so is what is taken over of a lost team
 //   B2 a block that the device takes is the one of its clock and number, of this very team
 #pragma once
 
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -42,22 +43,28 @@ struct TeamProcess {
   std::optional<worker::Engine> engine;                  // likewise
   std::vector<worker::DeviceCommand> commands;           // not yet run
   std::vector<Clock> loaded;  // the clock of its parameters, in turns; evaluation has the first
-  Epoch admitted = 0;         // with its team, by the scheduler; 0: not yet
-  Epoch heard = 0;            // the latest roster that came
-  bool let_in = false;        // the scheduler has sent it off
-  bool started = false;       // and that came
-  bool leaving = false;       // told to
-  bool crashed = false;       // by a fault
-  bool noticed = false;       // and the scheduler knows
-  bool out = false;           // the scheduler has counted it out
-  bool gone = false;          // it acts no more
+  std::map<uint32_t, Clock> loaded_for;  // the same for what it takes over, by team
+  Epoch admitted = 0;                    // with its team, by the scheduler; 0: not yet
+  Epoch heard = 0;                       // the latest roster that came
+  bool let_in = false;                   // the scheduler has sent it off
+  bool started = false;                  // and that came
+  bool leaving = false;                  // told to
+  bool crashed = false;                  // by a fault
+  bool noticed = false;                  // and the scheduler knows
+  bool out = false;                      // the scheduler has counted it out
+  bool gone = false;                     // it acts no more
 
  private:
-  Clock& LoadedFor(const cluster::TrainingJob& job, Clock clock);
+  Clock& LoadedFor(const cluster::TrainingJob& job, const worker::DeviceCommand& command);
+  // Whose micro-batches the command is of.
+  uint32_t TeamOf(const cluster::TrainingJob& job, const worker::DeviceCommand& command) const;
+  const worker::SeatOutline& OutlineOf(const cluster::TrainingJob& job,
+                                       const worker::DeviceCommand& command) const;
   std::optional<std::string> Carry(const cluster::TrainingJob& job, TeamMutant mutant,
                                    const worker::DeviceCommand& command,
                                    worker::DeviceEvent* event);
-  std::optional<std::string> CheckBlock(const cluster::TrainingJob& job, Clock clock,
+  std::optional<std::string> CheckBlock(const cluster::TrainingJob& job,
+                                        const worker::DeviceCommand& command,
                                         const worker::TakeCommand& take) const;
 };
 

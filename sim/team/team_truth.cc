@@ -5,6 +5,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "cluster/team/team_options.h"
+#include "wire/membership/membership.h"
 #include "wire/membership/teams.h"
 
 namespace soapstone::sim {
@@ -22,17 +23,20 @@ TeamTruth::TeamTruth(std::shared_ptr<const cluster::TrainingJob> job) : job_(std
     }
     of.teams.resize(job_->team->shape.teams);
     of.counts.resize(job_->layout->bucket_count(ShardId{k}));
+    if (takes_over()) {
+      for (Team& team : of.teams) team.applied.resize(of.counts.size());
+    }
     shards_.push_back(std::move(of));
   }
 }
 
-server::CountedPart TeamTruth::UpdateOf(uint32_t team, Epoch admitted, Clock clock, ShardId shard,
-                                        uint32_t bucket) const {
+server::CountedPart TeamTruth::UpdateOf(uint32_t by, Epoch admitted, uint32_t team, Clock clock,
+                                        ShardId shard, uint32_t bucket) const {
   server::CountedPart sum;
   bool first = true;
   for (const uint32_t seat : shards_[Index(shard)].holders) {
-    const SeatHolder of = {wire::WorkerAt(WorkerId{team}, seat, job_->team->shape), admitted};
-    const server::CountedPart part = PartOf(of, clock, shard, BucketId{bucket});
+    const SeatHolder of = {wire::WorkerAt(WorkerId{by}, seat, job_->team->shape), admitted};
+    const server::CountedPart part = PartOf(of, team, clock, shard, BucketId{bucket});
     sum = first ? part : server::Join(sum, part);
     first = false;
   }
@@ -63,8 +67,11 @@ void TeamTruth::TakeRoster(ShardId shard, const Message& in) {
         of.left.push_back({t, b, team.admitted, clock});
       }
     }
+    // Of what a team that is gone has computed for another, the rest will not come.
+    std::erase_if(of.taken,
+                  [&](const Taken& taken) { return taken.by == t && !same && !taken.whole(); });
     if (now == teams.workers.end()) {
-      team = {};
+      team = takes_over() ? Team{.applied = std::move(team.applied)} : Team{};
       continue;
     }
     const bool begins = !same || (team.joining && !now->joining);
@@ -73,7 +80,7 @@ void TeamTruth::TakeRoster(ShardId shard, const Message& in) {
     team.admitted = now->admitted;
     if (!begins) continue;
     team.here.assign(buckets * of.holders.size(), now->start);
-    team.applied.assign(buckets, now->start);
+    if (!takes_over()) team.applied.assign(buckets, now->start);
   }
 }
 
@@ -86,10 +93,32 @@ void TeamTruth::TakePush(ShardId shard, const Message& in, SeatHolder sender) {
   const auto holder = std::find(of.holders.begin(), of.holders.end(), seat);
   if (holder == of.holders.end()) return Fail("a seat pushes to a shard that it does not hold");
   if (!team.present || team.joining || team.admitted != sender.admitted) return;
-  Clock& here =
-      team.here[bucket * of.holders.size() + static_cast<size_t>(holder - of.holders.begin())];
+  const auto place = static_cast<size_t>(holder - of.holders.begin());
+  const uint32_t each = job_->micro_batches / job_->team->shape.teams;
+  const uint32_t whose = wire::As<wire::Push>(in).micro_batches.begin / each;
+  if (whose != Index(wire::TeamOf(sender.rank, job_->team->shape))) {
+    return TakePushFor(&of, whose, in, sender, place);
+  }
+  Clock& here = team.here[bucket * of.holders.size() + place];
   if (in.clock == here) ++here;
   if (in.clock > here) Fail(absl::StrCat("E1: ", wire::ToString(in), " comes before its turn"));
+}
+
+void TeamTruth::TakePushFor(OfShard* of, uint32_t team, const Message& in, SeatHolder sender,
+                            size_t holder) {
+  if (!takes_over()) return Fail(absl::StrCat("E1: ", wire::ToString(in), " is another team's"));
+  const Taken taken = {.by = Index(wire::TeamOf(sender.rank, job_->team->shape)),
+                       .team = team,
+                       .bucket = Index(wire::As<wire::Push>(in).bucket),
+                       .admitted = sender.admitted,
+                       .clock = in.clock,
+                       .here = std::vector<bool>(of->holders.size())};
+  auto at = std::find_if(of->taken.begin(), of->taken.end(), [&](const Taken& other) {
+    return other.by == taken.by && other.team == taken.team && other.bucket == taken.bucket &&
+           other.admitted == taken.admitted && other.clock == taken.clock;
+  });
+  if (at == of->taken.end()) at = of->taken.insert(at, taken);
+  at->here[holder] = true;
 }
 
 void TeamTruth::AfterShard(const server::Shard& shard, absl::Span<const Message> sent) {
@@ -114,32 +143,50 @@ void TeamTruth::ExpectUpdates(ShardId shard, uint32_t bucket,
                     "another order"));
 }
 
+std::vector<TeamTruth::Candidate> TeamTruth::Candidates(ShardId shard, uint32_t bucket) const {
+  const OfShard& of = shards_[Index(shard)];
+  const size_t holders = of.holders.size();
+  std::vector<Candidate> candidates;
+  for (uint32_t t = 0; t < of.teams.size(); ++t) {
+    const Team& team = of.teams[t];
+    if (!team.present || team.here.empty()) continue;
+    const auto here = team.here.begin() + static_cast<int64_t>(bucket * holders);
+    const Clock clock = team.applied[bucket];
+    if (clock >= *std::min_element(here, here + static_cast<int64_t>(holders))) continue;
+    candidates.push_back({t, UpdateOf(t, team.admitted, t, clock, shard, bucket), std::nullopt});
+  }
+  for (const Left& left : of.left) {
+    if (left.bucket != bucket) continue;
+    if (takes_over() && left.clock != of.teams[left.team].applied[bucket]) continue;
+    candidates.push_back({left.team,
+                          UpdateOf(left.team, left.admitted, left.team, left.clock, shard, bucket),
+                          left});
+  }
+  for (const Taken& taken : of.taken) {
+    if (taken.bucket != bucket || !taken.whole()) continue;
+    if (taken.clock != of.teams[taken.team].applied[bucket]) continue;
+    candidates.push_back(
+        {taken.team, UpdateOf(taken.by, taken.admitted, taken.team, taken.clock, shard, bucket),
+         std::nullopt});
+  }
+  return candidates;
+}
+
 // So many updates of this sum are the next ones of some teams: they are applied.
 bool TeamTruth::Explain(ShardId shard, uint32_t bucket, uint64_t updates, server::CountedPart sum) {
   if (updates == 0) return sum == server::CountedPart();
   OfShard& of = shards_[Index(shard)];
-  const size_t holders = of.holders.size();
-  for (uint32_t t = 0; t < of.teams.size(); ++t) {
-    Team& team = of.teams[t];
-    if (!team.present) continue;
-    const auto here = team.here.begin() + static_cast<int64_t>(bucket * holders);
-    const Clock clock = team.applied[bucket];
-    if (clock >= *std::min_element(here, here + static_cast<int64_t>(holders))) continue;
-    const server::CountedPart update = UpdateOf(t, team.admitted, clock, shard, bucket);
-    ++team.applied[bucket];
-    if (Explain(shard, bucket, updates - 1, {sum.sum - update.sum, sum.order - update.order})) {
+  for (const Candidate& next : Candidates(shard, bucket)) {
+    const bool advances = !next.left.has_value() || takes_over();
+    Clock* const applied = advances ? &of.teams[next.team].applied[bucket] : nullptr;
+    if (applied != nullptr) ++*applied;
+    if (next.left.has_value()) std::erase(of.left, *next.left);
+    if (Explain(shard, bucket, updates - 1,
+                {sum.sum - next.update.sum, sum.order - next.update.order})) {
       return true;
     }
-    --team.applied[bucket];
-  }
-  for (const Left& left : std::vector<Left>(of.left)) {
-    if (left.bucket != bucket) continue;
-    const auto update = UpdateOf(left.team, left.admitted, left.clock, shard, bucket);
-    std::erase(of.left, left);
-    if (Explain(shard, bucket, updates - 1, {sum.sum - update.sum, sum.order - update.order})) {
-      return true;
-    }
-    of.left.push_back(left);
+    if (applied != nullptr) --*applied;
+    if (next.left.has_value()) of.left.push_back(*next.left);
   }
   return false;
 }
@@ -177,7 +224,7 @@ void TeamTruth::CheckRead(ShardId shard, uint32_t team, const Message& reply) {
   if (!of.teams[team].present) return fail("T1: of no team's", 0);
   Clock least = kClockMax, most = 0;
   for (const Team& each : of.teams) {
-    if (!each.present || each.joining) continue;
+    if (!takes_over() && (!each.present || each.joining)) continue;
     for (const Clock applied : each.applied) {
       least = std::min(least, applied);
       most = std::max(most, applied);
@@ -199,15 +246,21 @@ void TeamTruth::CheckRead(ShardId shard, uint32_t team, const Message& reply) {
 void TeamTruth::CheckEnd(const wire::Roster& roster) {
   const wire::Roster teams = wire::TeamRoster(roster, job_->team->shape);
   for (uint32_t k = 0; k < shards_.size(); ++k) {
-    for (const wire::Member& member : teams.workers) {
-      const Team& team = shards_[k].teams[Index(member.worker)];
-      const bool all = team.present && team.admitted == member.admitted &&
-                       std::all_of(team.applied.begin(), team.applied.end(),
-                                   [&](Clock applied) { return applied == job_->total_clocks; });
+    for (uint32_t t = 0; t < shards_[k].teams.size(); ++t) {
+      const Team& team = shards_[k].teams[t];
+      const wire::Member* member = wire::FindMember(teams, WorkerId{t});
+      if (member == nullptr && !takes_over()) continue;
+      const bool is_here = takes_over() || (team.present && team.admitted == member->admitted);
+      const bool all =
+          is_here && std::all_of(team.applied.begin(), team.applied.end(),
+                                 [&](Clock applied) { return applied == job_->total_clocks; });
       if (all || shards_[k].counts.empty()) continue;
-      Fail(absl::StrCat("E1: shard ", k, " lacks updates of team ", Index(member.worker)));
+      Fail(absl::StrCat("E1: shard ", k, " lacks updates of team ", t));
     }
-    if (!shards_[k].left.empty()) Fail(absl::StrCat("E1: shard ", k, " has lost updates"));
+    // What another has computed meanwhile is not taken twice.
+    if (!takes_over() && !shards_[k].left.empty()) {
+      Fail(absl::StrCat("E1: shard ", k, " has lost updates"));
+    }
   }
 }
 
@@ -226,6 +279,14 @@ void TeamTruth::AddTo(Fingerprint* f) const {
       for (const Clock applied : team.applied) f->Add(applied);
     }
     f->Add(of.left.size());
+    f->Add(of.taken.size());
+    for (const Taken& taken : of.taken) {
+      f->Add(taken.by);
+      f->Add(taken.team);
+      f->Add(taken.bucket);
+      f->Add(taken.clock);
+      for (const bool here : taken.here) f->Add(here);
+    }
   }
 }
 

@@ -2,7 +2,9 @@
 // outside: by the messages that go into a shard, what is in its store, and what comes out; by no
 // book of the shard's or its policy's.
 //   E1 a bucket takes a team's update when all its holders' parts are here, once, in the order of
-//      seats; nothing else, and nothing of a former team under the same ranks
+//      seats; nothing else, and nothing of a former team under the same ranks. Where teams take
+//      over for each other it takes at each clock one update for the micro-batches of each, whoever
+//      has made it
 //   T1 all holders of a team are answered together, with one version
 //   S1 a read at clock c: c - min over teams of the clock applied <= the bound, its own team
 //      counted like any other
@@ -12,6 +14,7 @@
 // A value, copied with its world.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -51,6 +54,14 @@ class TeamTruth {
     std::vector<Clock> here;     // by bucket, by holder: clock of the next part
     std::vector<Clock> applied;  // by bucket: clock of the next update
   };
+  // Parts of what a team has computed for another.
+  struct Taken {
+    uint32_t by = 0, team = 0, bucket = 0;
+    Epoch admitted = 0;
+    Clock clock = 0;
+    std::vector<bool> here;  // by holder
+    bool whole() const { return std::find(here.begin(), here.end(), false) == here.end(); }
+  };
   // Of a team that is gone, whole but not applied.
   struct Left {
     uint32_t team = 0, bucket = 0;
@@ -64,11 +75,23 @@ class TeamTruth {
     Epoch epoch = 0;
     std::vector<Team> teams;
     std::vector<Left> left;
+    std::vector<Taken> taken;
     std::vector<server::CountStore::Count> counts;  // before the message in hand
   };
 
-  server::CountedPart UpdateOf(uint32_t team, Epoch admitted, Clock clock, ShardId shard,
-                               uint32_t bucket) const;
+  bool takes_over() const { return job_->specs.policy.takes_over(); }
+  // Of team `by`, for the micro-batches of `team`.
+  server::CountedPart UpdateOf(uint32_t by, Epoch admitted, uint32_t team, Clock clock,
+                               ShardId shard, uint32_t bucket) const;
+  // Every update of these that may be the next one.
+  struct Candidate {
+    uint32_t team = 0;
+    server::CountedPart update;
+    std::optional<Left> left;
+  };
+  std::vector<Candidate> Candidates(ShardId shard, uint32_t bucket) const;
+  void TakePushFor(OfShard* of, uint32_t team, const wire::Message& in, SeatHolder sender,
+                   size_t holder);
   void TakeRoster(ShardId shard, const wire::Message& in);
   void TakePush(ShardId shard, const wire::Message& in, SeatHolder sender);
   void ExpectUpdates(ShardId shard, uint32_t bucket, const server::CountStore::Count& now);
