@@ -1,5 +1,6 @@
 #include "sim/actors.h"
 
+#include <optional>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -109,11 +110,16 @@ absl::StatusOr<ActorFactory> ActorFactory::MakeTraining(const Training& training
   factory.training_ = &training;
   factory.job_ = training.job;
   cluster::TrainingJob& job = factory.job_;
-  SOAP_ASSIGN_OR_RETURN(job.micro_batches, MicroBatchesOf(job.specs.policy, job.workers,
+  SOAP_ASSIGN_OR_RETURN(job.micro_batches, MicroBatchesOf(job.specs.policy, factory.teams().teams,
                                                           job.micro_batches, job.rebalance));
   SOAP_RETURN_IF_ERROR(CheckSizes(job.workers, job.layout->shard_count(), job.total_clocks));
   if (job.rebalance) factory.rebalance_.micro_batch_count = job.micro_batches;
   return factory;
+}
+
+wire::TeamShape ActorFactory::teams() const {
+  if (job_.team != nullptr) return job_.team->shape;
+  return {.teams = job_.workers, .seats = 1};
 }
 
 server::Shard ActorFactory::MakeShard(ShardId id) const {
@@ -134,12 +140,15 @@ server::Peer ActorFactory::MakePeer(WorkerId id) const {
 }
 
 scheduler::Coordinator ActorFactory::MakeCoordinator(bool evaluate) const {
-  return scheduler::Coordinator({.servers = shards(),
-                                 .workers = job_.workers,
-                                 .shards_per_server = 1,
-                                 .evaluate = evaluate,
-                                 .save = false,
-                                 .rebalance = rebalance_});
+  return scheduler::Coordinator(
+      {.servers = shards(),
+       .workers = job_.workers,
+       .shards_per_server = 1,
+       .evaluate = evaluate,
+       .save = false,
+       .rebalance = rebalance_,
+       .team = job_.team != nullptr ? std::optional(teams()) : std::nullopt,
+       .needs_all_teams = policy().takes_over()});
 }
 
 wire::Message ActorFactory::MakeHello(wire::Address from, int64_t wanted_rank,

@@ -20,6 +20,7 @@
 #include "server/shard/shard.h"
 #include "sim/training.h"
 #include "wire/layout.h"
+#include "wire/membership/teams.h"
 #include "wire/message.h"
 #include "worker/engine.h"
 
@@ -64,6 +65,8 @@ class ActorFactory {
   // Its number of micro-batches is never 0.
   const cluster::TrainingJob& job() const { return job_; }
   const consistency::PolicyTraits& policy() const { return job_.specs.policy; }
+  // Those that a policy counts: teams, of one seat each where the model is not split.
+  wire::TeamShape teams() const;
   // Of all levels of the tree of servers: the layout's where there is none.
   uint32_t shards() const {
     return layout().shard_count() * consistency::ServerCopies(policy(), job_.workers);

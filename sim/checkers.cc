@@ -33,7 +33,10 @@ int64_t DeltaOf(const Message& push) {
 }
 
 Checkers::Checkers(CheckerOptions options)
-    : options_(std::move(options)), truths_(options_.shards) {
+    : options_(std::move(options)),
+      truths_(options_.shards),
+      pushes_(options_.team, options_.holders),
+      running_(options_.team) {
   const auto of_level = [&](consistency::Level level) {
     return std::make_shared<const consistency::PolicyTraits>(
         consistency::TraitsOfLevel(options_.policy, level));
@@ -60,18 +63,21 @@ void Checkers::BeforeShard(const server::Shard& shard, const Message& in) {
     truth.pending.resize(truth.counts.size());
   }
   in_.type = in.type;
-  in_.worker = in.worker;
+  in_.worker = wire::TeamOf(in.worker, options_.team);
   in_.epoch = in.epoch;
   in_.clock = in.clock;
   const auto* completion = std::get_if<wire::Completion>(&in.body);
   in_.pushes = completion != nullptr ? completion->pushes : 0;
   const auto* push = std::get_if<wire::Push>(&in.body);
+  in_.whole = push == nullptr || pushes_.Completes(shard.id(), in);
   in_.bucket = push != nullptr ? Index(push->bucket) : 0;
   in_.micro_batches = push != nullptr ? push->micro_batches : MicroBatchRange();
   // Where values are real, a payload is no integer: then updates are counted, not summed.
   const bool integers = in.type == MessageType::kPush && !shard.store().checks_payload();
   in_.delta = integers ? DeltaOf(in) : 0;
-  if (const auto* roster = std::get_if<wire::Roster>(&in.body)) in_.roster = *roster;
+  if (const auto* roster = std::get_if<wire::Roster>(&in.body)) {
+    in_.roster = options_.team.seats == 1 ? *roster : wire::TeamRoster(*roster, options_.team);
+  }
 }
 
 void Checkers::AfterShard(const server::Shard& shard, absl::Span<const Message> sent) {
@@ -80,9 +86,11 @@ void Checkers::AfterShard(const server::Shard& shard, absl::Span<const Message> 
       sent.begin(), sent.end(), [](const Message& m) { return m.type == MessageType::kReject; });
   if (in_.type == MessageType::kRoster) TakeRoster(shard.id(), &truth);
   const bool snapshots = Snapshots(truth);
-  if (in_.type == MessageType::kPush && !snapshots) TakeGatedPush(shard, rejected, &truth);
+  if (!in_.whole && rejected) Fail(absl::StrCat("S6: ", Where(shard), " rejected a seat's push"));
+  const bool pushed = in_.type == MessageType::kPush && in_.whole;
+  if (pushed && !snapshots) TakeGatedPush(shard, rejected, &truth);
   if (in_.type == MessageType::kClock && options_.policy.tree()) TakeEmptyRound(&truth);
-  if (in_.type == MessageType::kPush && snapshots) TakeHeldPush(rejected, &truth);
+  if (pushed && snapshots) TakeHeldPush(rejected, &truth);
   if (snapshots) {
     ExpectRound(shard, &truth);
   } else {
@@ -362,7 +370,7 @@ void Checkers::ExpectCovered(const server::Shard& shard, const Truth& truth) {
 
 void Checkers::CheckReply(const server::Shard& shard, const Message& reply, Truth* truth) {
   const auto& body = wire::As<wire::PullReply>(reply);
-  const uint32_t rank = Index(reply.worker);
+  const uint32_t rank = Index(wire::TeamOf(reply.worker, options_.team));
   if (rank >= truth->members.size()) return;
   Member& member = truth->members[rank];
   const bool snapshots = Snapshots(*truth);
@@ -391,7 +399,8 @@ void Checkers::CheckReply(const server::Shard& shard, const Message& reply, Trut
   if (snapshots && reply.clock != truth->version) {
     Fail(absl::StrCat("B1: ", describe(), " saw version ", truth->version));
   }
-  if (!snapshots && truth->policy->guarantee.own_writes && member.applied < reply.clock) {
+  const Clock own_lag = options_.own_lags.empty() ? 0 : options_.own_lags[Index(shard.id())];
+  if (!snapshots && truth->policy->guarantee.own_writes && member.applied < reply.clock - own_lag) {
     Fail(absl::StrCat("S2: ", describe(), " lacks its own update of clock ", member.applied));
   }
   if (!truth->applied.empty() && body.oldest > frontier) {
@@ -406,41 +415,28 @@ void Checkers::CheckReply(const server::Shard& shard, const Message& reply, Trut
 }
 
 void Checkers::OnWorkerStart(WorkerId worker, Clock clock) {
-  joined_ = joined_ || lost_ || (!running_counts_.empty() && running_counts_.Max() > clock);
-  Forget(worker);
-  running_[worker] = clock;
-  running_counts_.Add(clock);
+  joined_ = joined_ || lost_ || (!running_.empty() && running_.Max() > clock);
+  running_.Start(worker, clock);
   AfterWorker(worker, {});
 }
 
 void Checkers::OnWorkerGone(WorkerId worker) {
   lost_ = true;
-  Forget(worker);
-}
-
-void Checkers::Forget(WorkerId worker) {
-  const auto it = running_.find(worker);
-  if (it == running_.end()) return;
-  running_counts_.Remove(it->second);
-  running_.erase(it);
+  running_.Gone(worker);
 }
 
 void Checkers::AfterWorker(WorkerId worker, absl::Span<const Message> sent) {
-  const auto it = running_.find(worker);
-  if (it == running_.end()) return;
+  if (!running_.Has(worker)) return;
   for (const Message& message : sent) {
-    if (message.type != MessageType::kClock || message.clock <= it->second) continue;
-    running_counts_.Remove(it->second);
-    running_counts_.Add(message.clock);
-    it->second = message.clock;
+    if (message.type == MessageType::kClock) running_.Complete(worker, message.clock);
   }
-  const Clock gap = running_counts_.Max() - running_counts_.Min();
+  const Clock gap = running_.Gap();
   gap_max_ = std::max(gap_max_, gap);
   const auto& bound = options_.policy.guarantee.clock_gap_max;
   // A newcomer of a decentralised policy begins at 0 and goes on from where its peer finds itself.
   if (joined_ && options_.policy.decentralised()) return;
   if (bound.has_value() && gap > *bound) {
-    Fail(absl::StrCat("S3: worker ", Index(worker), " at clock ", it->second, ": the gap is ", gap,
+    Fail(absl::StrCat("S3: worker ", Index(worker), " has moved: the gap is ", gap,
                       "; the bound is ", *bound));
   }
 }
@@ -473,10 +469,7 @@ void Checkers::AddTo(Fingerprint* f) const {
     f->Add(round);
     for (const bool in : ranks) f->Add(in);
   }
-  for (const auto& [worker, clock] : running_) {
-    f->Add(worker);
-    f->Add(clock);
-  }
+  running_.AddTo(f);
   f->Add(violations_);
 }
 

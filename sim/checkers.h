@@ -30,25 +30,12 @@
 #include "consistency/levels.h"
 #include "consistency/policy.h"
 #include "server/shard/shard.h"
+#include "sim/running_clocks.h"
+#include "sim/whole_pushes.h"
+#include "wire/membership/teams.h"
 #include "wire/message.h"
 
 namespace soapstone::sim {
-
-// A multiset of clocks with its extremes.
-class ClockCounts {
- public:
-  void Add(Clock clock) { ++counts_[clock]; }
-  void Remove(Clock clock) {
-    const auto it = counts_.find(clock);
-    if (--it->second == 0) counts_.erase(it);
-  }
-  bool empty() const { return counts_.empty(); }
-  Clock Min() const { return counts_.begin()->first; }
-  Clock Max() const { return counts_.rbegin()->first; }
-
- private:
-  std::map<Clock, uint32_t> counts_;
-};
 
 struct CheckerOptions {
   consistency::PolicyTraits policy;
@@ -57,6 +44,11 @@ struct CheckerOptions {
   uint32_t workers = 1;      // ranks
   uint32_t micro_batch_count = 1;
   Clock rounds = 0;  // shard-visible clocks of the run
+  // Where the model is split over teams: these are the workers above. By shard the seats that hold
+  // it, and the most clocks by which one reads ahead of what it has pushed.
+  wire::TeamShape team;
+  std::vector<uint32_t> holders;
+  std::vector<Clock> own_lags;
 };
 
 class Checkers {
@@ -119,6 +111,7 @@ class Checkers {
     MicroBatchRange micro_batches;
     int64_t delta = 0;
     wire::Roster roster;
+    bool whole = true;  // a push: all of the sender's team are here
   };
 
   static bool Snapshots(const Truth& truth) {
@@ -140,15 +133,14 @@ class Checkers {
   void ExpectCovered(const server::Shard& shard, const Truth& truth);
   void CheckReply(const server::Shard& shard, const wire::Message& reply, Truth* truth);
   void SetApplied(Member* member, Clock applied, Truth* truth);
-  void Forget(WorkerId worker);
   void Fail(std::string what);
 
   CheckerOptions options_;
   std::vector<Truth> truths_;  // by shard
   Incoming in_;
   std::map<Clock, std::vector<bool>> chosen_;  // backup: by round, the ranks that it took
-  std::map<WorkerId, Clock> running_;          // completed clocks
-  ClockCounts running_counts_;
+  WholePushes pushes_;
+  RunningClocks running_;
   Clock gap_max_ = 0;
   bool lost_ = false;    // a worker has gone
   bool joined_ = false;  // a worker began after that, or after another had completed a clock

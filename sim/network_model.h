@@ -27,10 +27,11 @@ class NetworkModel {
       : latency_(static_cast<Nanos>(std::llround(latency_us * 1000))),
         ns_per_byte_(NanosPerByte(bandwidth_mbps)) {}
 
-  // Size on the wire of a message whose payload is only counted: a push carries its bucket, a
-  // reply its shard, 4 bytes an element.
-  static uint64_t BytesOf(const wire::Message& message, const wire::Layout& layout) {
+  // Size of a payload that is only counted: a push carries its bucket, a reply its shard, 4 bytes
+  // an element. A block between seats is as large as it is.
+  static uint64_t PayloadOf(const wire::Message& message, const wire::Layout& layout) {
     uint64_t elements = 0;
+    if (message.type == wire::MessageType::kBlock) return message.payload_bytes();
     if (message.type == wire::MessageType::kPush) {
       elements =
           layout.buckets(ShardId{message.to.index})[Index(wire::As<wire::Push>(message).bucket)]
@@ -40,7 +41,10 @@ class NetworkModel {
     } else if (const auto* parcel = std::get_if<wire::Parcel>(&message.body)) {
       elements = parcel->end - parcel->begin;
     }
-    return kHeaderBytes + elements * sizeof(float);
+    return elements * sizeof(float);
+  }
+  static uint64_t BytesOf(const wire::Message& message, const wire::Layout& layout) {
+    return kHeaderBytes + PayloadOf(message, layout);
   }
 
   // `limit_mbps`: what the link carries at most at present, beside its own bandwidth; 0: no limit.

@@ -66,6 +66,11 @@ absl::StatusOr<VirtualResult> RunVirtual(const VirtualOptions& options) {
   SOAP_ASSIGN_OR_RETURN(StragglerModel stragglers,
                         StragglerModel::Parse(options.stragglers, options.seed));
   SOAP_ASSIGN_OR_RETURN(ActorFactory factory, FactoryOf(options));
+  if (factory.job().team != nullptr && stragglers.fails()) {
+    return absl::InvalidArgumentError(
+        "stragglers: failstop is not simulated of workers that a strategy splits the model over: a "
+        "team is lost with each of them");
+  }
   return VirtualRun(options, std::move(factory), std::move(stragglers)).Run();
 }
 

@@ -22,6 +22,8 @@
 #include "absl/status/statusor.h"
 #include "base/ids.h"
 #include "sim/training.h"
+#include "sim/virtual/seat_costs.h"
+#include "strategy/machine.h"
 
 namespace soapstone::sim {
 
@@ -50,6 +52,13 @@ struct VirtualOptions {
   // With it the run trains, and its job says what is above of sizes, policy and clocks. Outlives
   // the run.
   const Training* training = nullptr;
+  // Of a job whose model is split over teams; outlives the run. Null: a seat's step takes
+  // iteration_ns.
+  const SeatCosts* seat_costs = nullptr;
+  // Of such a job: whose links carry the messages, in place of latency_us and bandwidth_mbps, and
+  // whose servers, or devices, take time to apply updates; outlives the run. It has a device for
+  // each worker, and a server for each of the job's. The parameters of clock 0 come at no cost.
+  const planner::Machine* machine = nullptr;
 
   bool timeline = false;                          // keep the spans for TimelineJson
   std::function<double()> wall_seconds;           // a clock of the caller's; null: not measured
@@ -82,7 +91,12 @@ struct VirtualResult {
   uint64_t violations = 0;               // of the guarantee, as the checkers saw them
   std::optional<std::string> violation;  // the first
   std::optional<std::string> diverged;   // the run ended there: what was not finite
-  uint64_t left_out = 0;                 // updates that were not finite (on_nonfinite: skip)
+  // Of a model that is split. Virtual time from a clock that all workers have completed to the
+  // next, in the mean over clocks behind the first, while which pipelines fill; 0: too few clocks.
+  // And with a machine from the run's start, when all workers have the parameters, to when all have
+  // those of clock 1.
+  Nanos step_ns = 0, first_step_ns = 0;
+  uint64_t left_out = 0;  // updates that were not finite (on_nonfinite: skip)
   uint64_t messages = 0;
   uint64_t bytes = 0;  // payloads, and 100 bytes of header a message
   uint64_t events = 0;

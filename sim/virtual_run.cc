@@ -1,12 +1,12 @@
 #include "sim/virtual_run.h"
 
 #include <algorithm>
-#include <cmath>
 #include <utility>
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "base/exit_codes.h"
+#include "cluster/actor_options.h"
 #include "cluster/worker_recipients.h"
 #include "glog/logging.h"
 
@@ -18,10 +18,26 @@ using wire::Message;
 using wire::MessageType;
 using wire::Role;
 
-constexpr uint64_t kSpansMax = 20'000'000;
 constexpr Clock kReportEvery = 5;  // clocks of a worker, where the scheduler measures speeds
 
 constexpr uint32_t kUnranked = 1u << 31;  // this plus its rank: the address of who asks for it
+
+CheckerOptions CheckerOptionsOf(const ActorFactory& factory) {
+  CheckerOptions options = {.policy = factory.policy(),
+                            .shards = factory.shards(),
+                            .root_shards = factory.layout().shard_count(),
+                            .workers = factory.teams().teams,
+                            .micro_batch_count = factory.job().micro_batches,
+                            .rounds = factory.rounds(),
+                            .team = factory.teams()};
+  if (factory.job().team == nullptr) return options;
+  const cluster::TeamJob& team = *factory.job().team;
+  for (uint32_t k = 0; k < options.shards; ++k) {
+    options.holders.push_back(static_cast<uint32_t>(cluster::HoldersOf(team, ShardId{k}).size()));
+    options.own_lags.push_back(cluster::OwnLagOf(team, ShardId{k}));
+  }
+  return options;
+}
 
 }  // namespace
 
@@ -31,21 +47,31 @@ VirtualRun::VirtualRun(const VirtualOptions& options, ActorFactory factory,
       factory_(std::move(factory)),
       stragglers_(std::move(stragglers)),
       network_(options.latency_us, options.bandwidth_mbps),
+      whole_pushes_(factory_.teams(), CheckerOptionsOf(factory_).holders),
       coordinator_(factory_.MakeCoordinator(/*evaluate=*/false)),
-      checkers_({.policy = factory_.policy(),
-                 .shards = factory_.shards(),
-                 .root_shards = factory_.layout().shard_count(),
-                 .workers = factory_.job().workers,
-                 .micro_batch_count = factory_.job().micro_batches,
-                 .rounds = factory_.rounds()}) {
+      checkers_(CheckerOptionsOf(factory_)) {
   if (options.duration > 0) {
     horizon_ = static_cast<Nanos>(options.duration * static_cast<double>(options.iteration_ns));
   }
   for (uint32_t k = 0; k < factory_.shards(); ++k) {
     shards_.push_back(factory_.MakeShard(ShardId{k}));
   }
+  if (const cluster::TeamJob* team = factory_.job().team.get()) {
+    if (options.seat_costs == nullptr) {
+      even_costs_ = EvenSeatCosts(factory_.job(), options.iteration_ns);
+    }
+    if (options.machine != nullptr) {
+      machine_.emplace(options.machine,
+                       MachineNetwork::Shards{.sets = team->sets(), .owned = team->plan.owned});
+      shard_queues_.resize(factory_.shards());
+      server_free_.resize(options.machine->servers().size());
+    }
+  }
   for (uint32_t w = 0; w < factory_.job().workers; ++w) {
     workers_.push_back({.engine = factory_.MakeEngine(WorkerId{w})});
+    if (factory_.job().team != nullptr) {
+      workers_.back().seat = cluster::EngineOptionsOf(factory_.job(), WorkerId{w});
+    }
     if (factory_.policy().decentralised()) {
       workers_.back().peer = factory_.MakePeer(WorkerId{w});
     }
@@ -109,13 +135,17 @@ void VirtualRun::Step() {
     outbox_.Send(factory_.MakeHello(from, w, kUnranked * uint64_t{workers_[w].life} + w));
     return SendAll();
   }
+  if (const auto* turn = std::get_if<DeviceTurn>(&event)) return EndTurn(turn->worker);
+  if (const auto* applied = std::get_if<Applied>(&event)) return EndUpdate(applied->shard);
   DeviceDone& done = std::get<DeviceDone>(event);
-  if (done.life != workers_[done.worker].life) return;
-  trained_.samples += done.event.trained_samples;
-  if (done.event.trained_samples > 0) trained_.loss_sum += done.event.loss_sum;
-  workers_[done.worker].engine.OnDevice(queue_.now(), std::move(done.event),
-                                        {&outbox_, &commands_});
-  AfterWorker(done.worker);
+  if (done.life == workers_[done.worker].life) TakeAnswer(done.worker, std::move(done.event));
+}
+
+void VirtualRun::TakeAnswer(uint32_t index, worker::DeviceEvent answer) {
+  trained_.samples += answer.trained_samples;
+  if (answer.trained_samples > 0) trained_.loss_sum += answer.loss_sum;
+  workers_[index].engine.OnDevice(queue_.now(), std::move(answer), {&outbox_, &commands_});
+  AfterWorker(index);
 }
 
 void VirtualRun::Settle() {
@@ -177,16 +207,22 @@ void VirtualRun::Deliver(Message message) {
       }
       return SendAll();
     case Role::kShard:
-      checkers_.BeforeShard(shards_[index], message);
-      shards_[index].OnMessage(queue_.now(), std::move(message), &outbox_);
-      checkers_.AfterShard(shards_[index], outbox_.messages);
-      return SendAll();
+      if (machine_.has_value()) return ArriveAtShard(std::move(message));
+      return DeliverToShard(std::move(message));
     case Role::kWorker:
     case Role::kPeer:
       return DeliverToNode(index, std::move(message));
     default:
       return;  // servers' own messages: welcomes, rosters
   }
+}
+
+void VirtualRun::DeliverToShard(Message message) {
+  server::Shard& shard = shards_[message.to.index];
+  checkers_.BeforeShard(shard, message);
+  shard.OnMessage(queue_.now(), std::move(message), &outbox_);
+  checkers_.AfterShard(shard, outbox_.messages);
+  SendAll();
 }
 
 void VirtualRun::DeliverToNode(uint32_t index, Message message) {
@@ -209,6 +245,9 @@ void VirtualRun::DeliverToWorker(uint32_t index, const Message& message) {
     checkers_.OnWorkerStart(WorkerId{index}, message.clock);
     worker.started_with = message.epoch;
   }
+  if (message.type == MessageType::kPullReply && message.clock == 1 && machine_.has_value()) {
+    first_step_ = queue_.now();
+  }
   worker.engine.OnMessage(queue_.now(), message, {&outbox_, &commands_});
   if (message.type == MessageType::kStart && worker.failed_at >= 0) {
     worker.clock = worker.reported = worker.engine.clock();
@@ -225,7 +264,8 @@ void VirtualRun::AfterWorker(uint32_t index) {
     iterations_ += static_cast<uint64_t>(worker.engine.clock() - worker.clock) + worker.skipped -
                    worker.engine.progress().skipped;
     worker.skipped = worker.engine.progress().skipped;
-    worker.clock = worker.engine.clock();
+    const Clock before = std::exchange(worker.clock, worker.engine.clock());
+    if (worker.seat.has_value()) CountStep(index, before);
   }
   if (worker.engine.done() && worker.done_at < 0) worker.done_at = queue_.now();
   if (worker.engine.failure().has_value()) failure_ = worker.engine.failure();
@@ -254,13 +294,24 @@ void VirtualRun::SendAll() {
       continue;
     }
     const uint64_t bytes = NetworkModel::BytesOf(message, factory_.layout());
-    const Nanos at =
-        network_.Arrival(queue_.now(), message.from, message.to, bytes, LimitOf(message));
+    const Nanos at = ArrivalOf(message, bytes);
     ++messages_;
     bytes_ += bytes;
     Post(at, std::move(message));
   }
   outbox_.messages.clear();
+}
+
+Nanos VirtualRun::ArrivalOf(const Message& message, uint64_t bytes) {
+  const Nanos now = queue_.now();
+  if (!machine_.has_value()) {
+    return network_.Arrival(now, message.from, message.to, bytes, LimitOf(message));
+  }
+  const bool first = message.clock == 0 && (message.type == MessageType::kPull ||
+                                            message.type == MessageType::kPullReply);
+  if (first) return now;
+  return machine_->Arrival(now, message.from, message.to, bytes - NetworkModel::kHeaderBytes,
+                           LimitOf(message));
 }
 
 // Of the slower end's links.
@@ -276,64 +327,21 @@ double VirtualRun::LimitOf(const Message& message) const {
   return limit;
 }
 
-// The device is a stream: a command begins when the one before it has ended.
-void VirtualRun::RunCommands(uint32_t index) {
-  Worker& worker = workers_[index];
-  for (const worker::DeviceCommand& command : commands_) {
-    const auto* forward = std::get_if<worker::RunForward>(&command.what);
-    if (forward != nullptr &&
-        stragglers_.Fails(WorkerId{index}, command.clock, worker.started_with)) {
-      Fail(index);
-      break;
-    }
-    const Nanos begin = std::max(worker.device_free, queue_.now());
-    const Nanos cost = CostOf(index, command);
-    worker.device_free = begin + cost;
-    if (cost > 0) {
-      const Nanos end = std::min(worker.device_free, horizon_);
-      worker.busy += end - begin;
-      worker.compute += cost;
-      worker.samples += forward->part.size();
-      if (options_.timeline && spans_.size() < kSpansMax) {
-        spans_.push_back({index, command.clock, begin, end});
-      }
-    }
-    if (options_.training != nullptr) {
-      options_.training->device(WorkerId{index}, command, &answers_);
-    }
-    if (command.wants_event) {
-      queue_.Push(worker.device_free, DeviceDone{index, worker.life, AnswerOf(index, command)});
-    }
+void VirtualRun::CountStep(uint32_t index, Clock before) {
+  const auto clocks = static_cast<size_t>(workers_[index].clock);
+  if (step_ends_.size() <= clocks) step_ends_.resize(clocks + 1);
+  for (auto c = static_cast<size_t>(before) + 1; c <= clocks; ++c) {
+    step_ends_[c] = {step_ends_[c].workers + 1, queue_.now()};
   }
-  commands_.clear();
 }
 
-// The training's, or one that stands for a gradient. The time is the cost model's either way.
-worker::DeviceEvent VirtualRun::AnswerOf(uint32_t index, const worker::DeviceCommand& command) {
-  Worker& worker = workers_[index];
-  worker::DeviceEvent event = {.run = command.run, .instruction = command.instruction};
-  if (options_.training != nullptr) {
-    CHECK_EQ(answers_.size(), 1u) << "a device answers one command by one event";
-    event = std::move(answers_.front());
-    answers_.clear();
-  } else {
-    const auto* collect = std::get_if<worker::CollectBucket>(&command.what);
-    if (collect != nullptr) event.samples = collect->node.size();
-    event.trained_samples = std::exchange(worker.samples, 0);
-  }
-  event.compute_ns = std::exchange(worker.compute, 0);
-  return event;
-}
-
-// An iteration's time is charged to its first operator, shared out over its micro-batches.
-Nanos VirtualRun::CostOf(uint32_t index, const worker::DeviceCommand& command) {
-  const auto* forward = std::get_if<worker::RunForward>(&command.what);
-  if (forward == nullptr || forward->op != 0) return 0;
-  const double share = static_cast<double>(factory_.job().micro_batches) /
-                       static_cast<double>(factory_.job().workers);
-  const double iterations = forward->part.size() / share;
-  return std::llround(static_cast<double>(options_.iteration_ns) * iterations *
-                      stragglers_.Factor(WorkerId{index}, command.clock));
+Nanos VirtualRun::MeanStep() const {
+  size_t last = step_ends_.size();
+  while (last > 0 && step_ends_[last - 1].workers < workers_.size()) --last;
+  size_t first = 1;
+  if (const cluster::TeamJob* team = factory_.job().team.get()) first = 2 * team->plan.window;
+  if (last <= first + 1) return 0;
+  return (step_ends_[last - 1].at - step_ends_[first].at) / static_cast<Nanos>(last - 1 - first);
 }
 
 void VirtualRun::ReportProgress() {
@@ -391,6 +399,8 @@ VirtualResult VirtualRun::Result(Nanos end) const {
       result.left_out += entry.updates;
     }
   }
+  result.step_ns = MeanStep();
+  result.first_step_ns = first_step_;
   result.messages = messages_;
   result.bytes = bytes_;
   result.events = events_;

@@ -26,7 +26,8 @@ bool MattersInSimulation(const JobField& field) {
          (path.substr(0, 8) != "cluster." || path == "cluster.workers" ||
           path == "cluster.servers" || path == "cluster.shards_per_server" ||
           path == "cluster.bucket_bytes" || path == "cluster.heartbeat_s" ||
-          path == "cluster.heartbeat_timeout_s" || path == "cluster.rebalance");
+          path == "cluster.heartbeat_timeout_s" || path == "cluster.rebalance" ||
+          path == "cluster.strategy" || path == "cluster.teams");
 }
 
 // "--config=" and the like, as a script writes it whose variable is empty. CLI11 would take the

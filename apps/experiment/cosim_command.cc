@@ -12,6 +12,7 @@
 #include "apps/cli/command_line.h"
 #include "apps/cli/console.h"
 #include "apps/cli/job_source.h"
+#include "apps/experiment/planned_job.h"
 #include "apps/experiment/simulate_command.h"
 #include "apps/loop/node_loop.h"
 #include "apps/node/compute_backend.h"
@@ -39,18 +40,28 @@ absl::StatusOr<std::shared_ptr<const Job>> JobFromFlags(const SimulateFlags& fla
   SOAP_ASSIGN_OR_RETURN(wire::JobConfig config, ConfigFromFlags({.config_path = flags.job_path,
                                                                  .overrides = flags.overrides}));
   SOAP_ASSIGN_OR_RETURN(std::shared_ptr<const Job> job,
-                        PrepareDenseJob(std::move(config), "a simulation"));
+                        PrepareDenseJob(std::move(config), "a simulation", Splits::kTaken));
   SOAP_RETURN_IF_ERROR(ChooseInstructionSet(job->config.cluster()));
   return job;
 }
 
-experiment::CosimTiming TimingOf(const Job& job, const SimulateFlags& flags) {
+// Null: no machine is named.
+absl::StatusOr<std::unique_ptr<const PlannedJob>> PlannedFromFlags(const Job& job,
+                                                                   const SimulateFlags& flags) {
+  if (flags.machine_path.empty()) return nullptr;
+  return PlanJob(job, flags.machine_path, flags.costs_path);
+}
+
+experiment::CosimTiming TimingOf(const Job& job, const SimulateFlags& flags,
+                                 const PlannedJob* planned) {
   return {.stragglers = job.config.training().stragglers(),
           .seed = job.config.training().seed(),
           .iteration_ns = std::llround(1000 * flags.iteration_us),
           .latency_us = flags.latency_us,
           .bandwidth_mbps = 1000 * flags.bandwidth_gbps,
-          .timeout_ns = NanosOf(job.config.cluster().heartbeat_timeout_s())};
+          .timeout_ns = NanosOf(job.config.cluster().heartbeat_timeout_s()),
+          .seat_costs = planned != nullptr ? &planned->times.costs : nullptr,
+          .machine = planned != nullptr ? &planned->machine : nullptr};
 }
 
 std::string ProgressLine(double fraction, const CurvePoint* latest) {
@@ -66,7 +77,22 @@ void CosimRow(const char* name, const std::string& value) {
   std::cout << absl::StrFormat("  %-22s %s\n", name, value);
 }
 
-void PrintTable(const Job& job, const SimulateFlags& flags, const CosimResult& result) {
+// The first step alone, as it is planned; then the mean of all, which overlap: a worker begins the
+// next once it has its own parameters. Several steps under way are planned as their mean.
+std::string StepText(const Job& job, const sim::VirtualResult& timing, const PlannedJob* planned) {
+  std::string text = absl::StrFormat("%.3f ms virtual", static_cast<double>(timing.step_ns) / 1e6);
+  if (planned == nullptr) return text;
+  const bool many = job.team->plan.window > 1;
+  const auto step = static_cast<double>(many ? timing.step_ns : timing.first_step_ns);
+  const auto as_planned = static_cast<double>(planned->times.step_ns);
+  if (!many) absl::StrAppendFormat(&text, " in the mean, %.3f ms alone", step / 1e6);
+  absl::StrAppendFormat(&text, ", %.3f ms planned (%+.2f%%)", as_planned / 1e6,
+                        100 * (step / as_planned - 1));
+  return text;
+}
+
+void PrintTable(const Job& job, const SimulateFlags& flags, const PlannedJob* planned,
+                const CosimResult& result) {
   const sim::VirtualResult& timing = result.timing;
   std::cout << "\n" << job.summary << ", in virtual time\n";
   CosimRow("stragglers", timing.stragglers);
@@ -86,10 +112,18 @@ void PrintTable(const Job& job, const SimulateFlags& flags, const CosimResult& r
              reached.has_value() ? absl::StrFormat("%.4f s virtual", *reached) : "not reached");
     CosimRow("samples", WithCommas(last.samples));
   }
-  CosimRow("virtual time", absl::StrFormat("%.4f s, %.1f iterations of %.0f us", result.duration_s,
-                                           timing.duration, flags.iteration_us));
+  if (planned == nullptr) {
+    CosimRow("virtual time",
+             absl::StrFormat("%.4f s, %.1f iterations of %.0f us", result.duration_s,
+                             timing.duration, flags.iteration_us));
+  } else {
+    CosimRow("virtual time", absl::StrFormat("%.4f s", result.duration_s));
+  }
+  if (timing.step_ns > 0) CosimRow("a step", StepText(job, timing, planned));
   CosimRow("wall time", absl::StrFormat("%.2f s", timing.wall_seconds));
-  CosimRow("rate", absl::StrFormat("%.3f iterations a worker and iteration time", timing.rate));
+  if (planned == nullptr) {
+    CosimRow("rate", absl::StrFormat("%.3f iterations a worker and iteration time", timing.rate));
+  }
   if (timing.failures > 0) {
     CosimRow("failures",
              absl::StrFormat("%d, down for %.1f iterations in all", timing.failures, timing.down));
@@ -133,10 +167,12 @@ int SimulateJob(const SimulateFlags& flags) {
       CheckApart({{"--curve", flags.curve_path}, {"--trace", flags.trace_path}}, (*job)->config,
                  {flags.job_path});
   if (!apart.ok()) return SayConfigError(kSoapstone, apart);
+  const absl::StatusOr<std::unique_ptr<const PlannedJob>> planned = PlannedFromFlags(**job, flags);
+  if (!planned.ok()) return SayConfigError(kSoapstone, planned.status());
   SayNotes(kSoapstone, (*job)->notes);
   Console console(&std::cout, StdoutConsole());
   const absl::StatusOr<CosimResult> result = experiment::Cosimulate(
-      **job, TimingOf(**job, flags),
+      **job, TimingOf(**job, flags, planned->get()),
       {.samples_per_point = flags.curve_every > 0 ? flags.curve_every : (*job)->curve_step,
        .progress =
            [&](double fraction, const CurvePoint* latest) {
@@ -146,7 +182,7 @@ int SimulateJob(const SimulateFlags& flags) {
        .timeline = !flags.trace_path.empty()});
   console.EndProgress();
   if (!result.ok()) return SayConfigError(kSoapstone, result.status());
-  PrintTable(**job, flags, *result);
+  PrintTable(**job, flags, planned->get(), *result);
   const absl::Status written = WriteFiles(flags, *result);
   if (!written.ok()) return SayConfigError(kSoapstone, written);
   if (!result->diverged.empty()) {

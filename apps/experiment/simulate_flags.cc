@@ -31,6 +31,20 @@ CLI::Option* AddCosimulation(CLI::App* app, SimulateFlags* flags) {
                   "With --job: show when this test accuracy was reached [0.95]")
       ->check(Within(0.0, 1.0))
       ->needs(job);
+  CLI::Option* machine =
+      app->add_option("--machine", flags->machine_path,
+                      "With --job and --strategy: what parts take on the devices of this machine "
+                      "file, and messages on its links, as `soapstone plan` predicts it")
+          ->type_name("FILE")
+          ->needs(job);
+  app->add_option("--costs", flags->costs_path,
+                  "With --machine: measured costs of the model (soapstone profile --costs) "
+                  "[a roofline]")
+      ->type_name("FILE")
+      ->needs(machine);
+  for (const char* instead : {"--iteration_us", "--latency_us", "--bandwidth_gbps"}) {
+    app->get_option(instead)->excludes(machine);
+  }
   return job;
 }
 
@@ -90,6 +104,8 @@ CLI::App* AddSimulate(CLI::App* app, SimulateFlags* flags) {
       "--stragglers=jitter:sigma=0.2+stall:p=0.02,factor=6\n"
       "  soapstone simulate --job=examples/digits-lenet5.textproto --workers=32 --batch=128 "
       "--micro_batches=32 --stragglers=stall:p=0.02,factor=6\n"
+      "  soapstone simulate --job=job.textproto --strategy=lab.strategy.textproto "
+      "--machine=lab.machine.textproto\n"
       "Exit codes: 0 done, 70 a guarantee was broken, 78 configuration error, 79 training "
       "diverged.");
   return command;

@@ -18,7 +18,9 @@ struct SimulateFlags {
   std::vector<JobOverride> overrides;  // of the job
   uint64_t curve_every = 0;            // samples; 0: some sixty points a run
   std::string curve_path;
-  double target = 0.95;  // test accuracy whose time is shown
+  std::string machine_path;  // of a job with a strategy: how long things take; empty: as below
+  std::string costs_path;    // with it; empty: the roofline
+  double target = 0.95;      // test accuracy whose time is shown
   double iteration_us = 1000;
   uint32_t workers = 32;
   uint32_t shards = 1;

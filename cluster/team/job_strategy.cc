@@ -287,7 +287,8 @@ absl::Status CheckUnsplit(const wire::JobConfig& config, const char* what) {
                                " takes no strategy so far: leave it out"));
   }
   return Refuse(absl::StrCat(config.cluster().strategy(), " splits the model, which ", what,
-                             " does not take so far; `soapstone train` does"));
+                             " does not take so far; `soapstone train` and `soapstone simulate "
+                             "--job` do"));
 }
 
 std::vector<int64_t> BatchSizes(uint64_t train_samples, uint64_t batch) {

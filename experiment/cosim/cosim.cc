@@ -5,10 +5,12 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "base/piece_runs.h"
 #include "base/status_macros.h"
 #include "cluster/actor_options.h"
 #include "cluster/evaluator.h"
 #include "cluster/straggler.h"
+#include "compute/cpu/backend.h"
 #include "glog/logging.h"
 #include "models/data/sampler.h"
 #include "models/runtime/graph_runner.h"
@@ -17,6 +19,7 @@
 #include "server/store/snapshot.h"
 #include "server/store/store.h"
 #include "worker/device/executor.h"
+#include "worker/device/seat_executor.h"
 
 namespace soapstone::experiment {
 namespace {
@@ -31,7 +34,7 @@ absl::Status CheckJob(const cluster::TrainingJob& job) {
   if (job.data == nullptr || job.data->train.size() == 0 || job.data->test.size() == 0) {
     return error("co-simulation needs training and held-out samples");
   }
-  if (job.layout == nullptr || job.layout->params() != job.graph->params()) {
+  if (job.layout == nullptr || WholeParams(job.layout->params()) != job.graph->params()) {
     return error("the layout is not of this graph's parameters");
   }
   if (job.layout->transfer_stages() > 1) {
@@ -43,7 +46,7 @@ absl::Status CheckJob(const cluster::TrainingJob& job) {
   }
   if (job.batch < 1) return error("batch: at least 1 is needed");
   const uint32_t micro_batches = job.micro_batches == 0 ? job.workers : job.micro_batches;
-  if (micro_batches < job.workers) {
+  if (micro_batches < job.workers && job.team == nullptr) {
     return error("micro_batches: ", micro_batches, " is less than the ", job.workers,
                  " workers: each needs one at least");
   }
@@ -65,7 +68,10 @@ class Backing {
       : job_(InVirtualTime(job, stragglers)),
         options_(options),
         own_parameters_(stragglers.fails() || job.specs.policy.keeps_parameters()),
-        cuts_(job.layout->shard_count()) {}
+        whole_(job.team != nullptr
+                   ? std::make_shared<const wire::Layout>(wire::Layout::Whole(job.graph->params()))
+                   : job.layout),
+        cuts_(0) {}
 
   absl::Status Prepare();
   sim::Training Training();
@@ -90,6 +96,9 @@ class Backing {
     return job;
   }
   absl::StatusOr<Device> MakeDevice(WorkerId worker);
+  absl::Status PrepareDevices();
+  // Buffers by slice of each shard, as `whole_` has them.
+  std::vector<Buffers> WholeOf(std::vector<Buffers> slices) const;
   server::Store MakeStore(ShardId shard);
   void Run(Device* device, const worker::DeviceCommand& command,
            std::vector<worker::DeviceEvent>* events);
@@ -105,14 +114,22 @@ class Backing {
   // A device's parameters outlive its turn; else each step loads them anew, into the replica's own.
   const bool own_parameters_;
   std::shared_ptr<models::GraphRunner> replica_;
-  std::vector<Device> devices_;     // by worker
+  std::vector<Device> devices_;  // by worker
+  // Likewise, of a model that is split: each has what it needs for itself.
+  std::vector<std::unique_ptr<worker::SeatExecutor>> seats_;
   const Device* loaded_ = nullptr;  // whose parameters are the replica's own, of devices that load
   std::vector<server::Store> stores_;  // by shard; they share the shards' tensors
   // Decentralised policies: by worker, what its peer keeps.
   std::vector<std::shared_ptr<server::PeerVectors>> peers_;
-  uint64_t next_point_ = 0;  // of theirs: samples trained
+  uint64_t next_point_ = 0;                    // of theirs: samples trained
+  std::shared_ptr<const wire::Layout> whole_;  // of the model as it is evaluated
   std::unique_ptr<Evaluator> evaluator_;
-  std::vector<server::SnapshotTaker> takers_;  // by shard; none: one point, at the end
+  // Of shards that have parameters; none: one point, at the end.
+  struct Taker {
+    ShardId shard{};
+    server::SnapshotTaker taker;
+  };
+  std::vector<Taker> takers_;
   server::CutAssembler cuts_;
   std::vector<CurvePoint> curve_;
   uint64_t samples_ = 0;        // of the whole run
@@ -120,7 +137,21 @@ class Backing {
   sim::TrainingMoment latest_;  // of the last settled time
 };
 
-absl::Status Backing::Prepare() {
+// Seats have kernels and activations of their own: a team's devices are in the middle of a step all
+// at once.
+absl::Status Backing::PrepareDevices() {
+  if (job_.team != nullptr) {
+    const std::shared_ptr<compute::Backend> backend =
+        compute::MakeCpuBackend({.threads = job_.threads});
+    for (uint32_t w = 0; w < job_.workers; ++w) {
+      worker::SeatExecutorOptions options = cluster::SeatExecutorOptionsOf(job_, WorkerId{w});
+      options.backend = backend;
+      SOAP_ASSIGN_OR_RETURN(std::unique_ptr<worker::SeatExecutor> seat,
+                            worker::SeatExecutor::Create(std::move(options)));
+      seats_.push_back(std::move(seat));
+    }
+    return absl::OkStatus();
+  }
   SOAP_ASSIGN_OR_RETURN(replica_, models::GraphRunner::Create(
                                       *job_.graph, {.threads = job_.threads, .seed = job_.seed}));
   devices_.reserve(job_.workers);
@@ -128,18 +159,23 @@ absl::Status Backing::Prepare() {
     SOAP_ASSIGN_OR_RETURN(Device device, MakeDevice(WorkerId{w}));
     devices_.push_back(std::move(device));
   }
-  SOAP_ASSIGN_OR_RETURN(Evaluator evaluator,
-                        Evaluator::Create(*job_.graph, job_.data, job_.layout));
+  return absl::OkStatus();
+}
+
+absl::Status Backing::Prepare() {
+  SOAP_RETURN_IF_ERROR(PrepareDevices());
+  SOAP_ASSIGN_OR_RETURN(Evaluator evaluator, Evaluator::Create(*job_.graph, job_.data, whole_));
   evaluator_ = std::make_unique<Evaluator>(std::move(evaluator));
   for (uint32_t w = 0; w < job_.workers && job_.specs.policy.decentralised(); ++w) {
     peers_.push_back(server::MakePeerVectors(cluster::PeerVectorsOptionsOf(job_)));
   }
   for (uint32_t k = 0; k < job_.layout->shard_count(); ++k) {
     stores_.push_back(MakeStore(ShardId{k}));
-    if (options_.samples_per_point > 0 && peers_.empty()) {
-      takers_.emplace_back(options_.samples_per_point);
+    if (options_.samples_per_point > 0 && peers_.empty() && job_.layout->elements(ShardId{k}) > 0) {
+      takers_.push_back({ShardId{k}, server::SnapshotTaker(options_.samples_per_point)});
     }
   }
+  cuts_ = server::CutAssembler(static_cast<uint32_t>(takers_.size()));
   const models::Sampler sampler(job_.seed, job_.data->train.size(), job_.batch);
   for (Clock c = 0; c < job_.total_clocks; ++c) samples_ += sampler.BatchSamples(c);
   return absl::OkStatus();
@@ -168,6 +204,7 @@ sim::Training Backing::Training() {
   training.make_peer_vectors = [this](WorkerId worker) { return peers_[Index(worker)]; };
   training.device = [this](WorkerId worker, const worker::DeviceCommand& command,
                            std::vector<worker::DeviceEvent>* events) {
+    if (!seats_.empty()) return seats_[Index(worker)]->Run(command, events);
     Run(&devices_[Index(worker)], command, events);
   };
   training.restart = [this](WorkerId worker) { Restart(worker); };
@@ -234,17 +271,54 @@ void Backing::OnSettled(const sim::TrainingMoment& moment) {
     return AddPoint(moment, MeanOf(peers_));
   }
   for (uint32_t k = 0; k < takers_.size(); ++k) {
-    std::optional<server::Snapshot> snapshot = takers_[k].Look(moment.now, stores_[k]);
+    std::optional<server::Snapshot> snapshot =
+        takers_[k].taker.Look(moment.now, stores_[Index(takers_[k].shard)]);
     if (snapshot.has_value()) cuts_.Add(ShardId{k}, *std::move(snapshot));
   }
   std::optional<server::Cut> latest;
   while (std::optional<server::Cut> cut = cuts_.Next()) latest = std::move(cut);
   // The last point is made at the end, when no update is on its way any more.
-  if (latest.has_value() && moment.samples < samples_) AddPoint(moment, std::move(latest->slices));
+  if (!latest.has_value() || moment.samples >= samples_) return;
+  std::vector<Buffers> slices(job_.layout->shard_count());
+  for (size_t k = 0; k < takers_.size(); ++k) {
+    slices[Index(takers_[k].shard)] = std::move(latest->slices[k]);
+  }
+  AddPoint(moment, std::move(slices));
+}
+
+std::vector<Buffers> Backing::WholeOf(std::vector<Buffers> slices) const {
+  if (job_.team == nullptr) return slices;
+  std::vector<BufferPool::Block> values;  // by parameter of the model
+  BufferPool pool;
+  for (const ParamSpec& param : whole_->params()) {
+    values.push_back(pool.Take(param.elements() * sizeof(float)));
+  }
+  for (uint32_t k = 0; k < slices.size(); ++k) {
+    const std::vector<wire::Slice>& of_shard = job_.layout->slices(ShardId{k});
+    for (size_t i = 0; i < of_shard.size(); ++i) {
+      const wire::Slice& slice = of_shard[i];
+      const ParamSpec& piece = job_.layout->params()[Index(slice.param)];
+      const absl::Span<const float> from = slices[k][i].floats();
+      const absl::Span<float> to = values[piece.piece->param].floats();
+      const PieceRuns runs(piece);
+      for (uint64_t e = slice.begin; e < slice.end;) {
+        const PieceRuns::Run run = runs.RunAt(e);
+        const uint64_t count = std::min(run.count, slice.end - e);
+        std::copy_n(from.data() + (e - slice.begin), count, to.data() + run.at);
+        e += count;
+      }
+    }
+  }
+  std::vector<Buffers> whole(1);
+  for (const wire::Slice& slice : whole_->slices(ShardId{0})) {
+    whole[0].push_back(values[Index(slice.param)].View(slice.begin * sizeof(float),
+                                                       slice.elements() * sizeof(float)));
+  }
+  return whole;
 }
 
 void Backing::AddPoint(const sim::TrainingMoment& moment, std::vector<Buffers> slices) {
-  const HeldOut test = evaluator_->Evaluate(std::move(slices));
+  const HeldOut test = evaluator_->Evaluate(WholeOf(std::move(slices)));
   // Samples that no point has yet; else the loss is the latest point's.
   const uint64_t fresh = moment.samples - point_.samples;
   double train_loss = curve_.empty() ? 0 : curve_.back().train_loss;
@@ -310,6 +384,8 @@ absl::StatusOr<CosimResult> Cosimulate(const cluster::TrainingJob& job, const Co
                              .bandwidth_mbps = timing.bandwidth_mbps,
                              .timeout_ns = timing.timeout_ns,
                              .training = &training,
+                             .seat_costs = timing.seat_costs,
+                             .machine = timing.machine,
                              .timeline = options.timeline,
                              .wall_seconds = options.wall_seconds};
   if (options.progress) {

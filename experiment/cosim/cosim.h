@@ -19,7 +19,9 @@
 #include "absl/status/statusor.h"
 #include "cluster/curve.h"
 #include "cluster/training_job.h"
+#include "sim/virtual/seat_costs.h"
 #include "sim/virtual_cluster.h"
+#include "strategy/machine.h"
 
 namespace soapstone::experiment {
 
@@ -31,6 +33,10 @@ struct CosimTiming {
   double latency_us = 0;
   double bandwidth_mbps = 0;       // of each link; 0: no limit
   Nanos timeout_ns = 5 * kSecond;  // until a worker that failed is counted out
+  // Of a model that is split (planned_times.h), with whose links: null: iteration_ns a step, and
+  // links of their own. They outlive the run.
+  const sim::SeatCosts* seat_costs = nullptr;
+  const planner::Machine* machine = nullptr;
 };
 
 struct CosimOptions {

@@ -389,13 +389,10 @@ class RefusedTest(StrategyTestCase):
         self.assertIn("shards_per_server", self.refuse(*run, "--shards_per_server=7"))
         self.assertIn("No such file", self.refuse("--strategy=/nowhere", "--workers=2"))
         self.assertIn("is a folder", self.refuse(f"--strategy={self.dir}", "--workers=2"))
-        with open(self.config) as file:
-            text = file.read()
-        with open(self.config, "w") as file:
-            file.write(text.replace("cluster { servers: 1 workers: 1", f'cluster {{ strategy: "{strategy}" servers: 1'))
-        simulated = self.run_program("soapstone", "simulate", f"--job={self.config}")
+        simulated = self.run_program("soapstone", "simulate", f"--job={self.config}", *run,
+                                     "--stragglers=failstop:p=0.1,down_ms=10")
         self.assertEqual(simulated.wait(60), 78, simulated.output())
-        self.assertIn("a simulation does not take", simulated.output())
+        self.assertIn("failstop is not simulated", simulated.output())
 
     def test_a_file_that_is_cut_short_or_not_one(self):
         self.write_job()

@@ -1,12 +1,12 @@
 """Several teams of workers that each run a strategy, joined by the consistency policy: the bits of one process under bsp,
-and what becomes of the others when a team loses a seat."""
+what becomes of the others when a team loses a seat, and runs of strategies in virtual time."""
 import os
 import re
 import signal
 import unittest
 
 from cluster import descendants
-from strategy_test import StrategyTestCase
+from strategy_test import StrategyTestCase, WindowTestCase
 
 
 class TeamsTestCase(StrategyTestCase):
@@ -247,6 +247,55 @@ class TeamsCiTest(TeamsTestCase):
         self.lose(running, 2, signal.SIGTERM)
         running.wait_for("team 1 is out, for worker 2 is gone; worker 3 ends too", 20)
         self.assertEqual(running.wait(170), 0, running.output())
+
+
+class CosimTest(WindowTestCase):
+    """`simulate --job --strategy`: the bits of real processes, whatever the delays in virtual time."""
+
+    DELAYS = ("--stragglers=jitter:sigma=0.3+stall:p=0.05,factor=6", "--latency_us=200", "--bandwidth_gbps=0.1")
+
+    def simulated(self, strategy, *flags):
+        running = self.run_program("soapstone", "simulate", f"--job={self.config}", f"--strategy={strategy}", *flags)
+        self.assertEqual(running.wait(170), 0, running.output())
+        self.assertIn("violations: 0", running.output())
+        return self.sha256(running.output())
+
+    def check(self, strategy, seats, *flags):
+        real = self.split(strategy, seats, *flags)
+        for delays in ((), self.DELAYS):
+            self.assertEqual(self.simulated(strategy, f"--workers={seats}", *flags, *delays), real, delays)
+
+    def test_placements(self):
+        self.write_job(micro_batches=2)
+        self.check(self.place(3, 2, lambda i, n: (2 * i + 1) % 3), 3)
+        self.check(self.place(2, 2, lambda i, n: 2 * i // n, sync="owner"), 2)
+
+    def test_splits(self):
+        self.write_job()
+        self.check(self.plan("expert", 2), 2)
+        self.check(self.plan("data", 3, sync="owner"), 3)
+        self.check(self.plan("data", 3), 3, "--servers=2")
+
+    def test_two_teams(self):
+        self.write_job(micro_batches=4)
+        strategy = self.place(2, 4, lambda i, n: 2 * i // n)
+        self.check(strategy, 4, "--teams=2", "--batch=96", "--micro_batches=8")
+
+    def test_a_pipeline_with_four_steps_under_way(self):
+        self.write_job(epochs=2)
+        self.check(self.pipeline(4, 3), 4)
+
+    def test_delays_cost_time(self):
+        self.write_job()
+        strategy = self.plan("expert", 2)
+        times = []
+        for delays in ((), self.DELAYS[:1], self.DELAYS[1:2], self.DELAYS[2:]):
+            running = self.run_program("soapstone", "simulate", f"--job={self.config}", f"--strategy={strategy}",
+                                       "--workers=2", *delays)
+            self.assertEqual(running.wait(170), 0, running.output())
+            times.append(float(re.search(r"virtual time +([0-9.]+) s", running.output()).group(1)))
+        for slower in times[1:]:
+            self.assertGreater(slower, 1.02 * times[0], times)
 
 
 if __name__ == "__main__":
