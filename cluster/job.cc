@@ -303,14 +303,14 @@ bool IsLanguageModel(const Job& job) {
   return job.data != nullptr && (format == "bytes" || format == "words");
 }
 
-absl::StatusOr<std::shared_ptr<const Job>> PrepareDenseJob(wire::JobConfig config,
-                                                           const char* what) {
+absl::StatusOr<std::shared_ptr<const Job>> PrepareDenseJob(wire::JobConfig config, const char* what,
+                                                           Splits splits) {
   if (models::IsSparseModel(config.model())) {
     return absl::InvalidArgumentError(absl::StrCat("model: ", config.model(),
                                                    " keeps its parameters in tables, which ", what,
                                                    " does not take; `soapstone train` does"));
   }
-  SOAP_RETURN_IF_ERROR(CheckUnsplit(config, what));
+  if (splits == Splits::kRefused) SOAP_RETURN_IF_ERROR(CheckUnsplit(config, what));
   return PrepareJob(std::move(config));
 }
 

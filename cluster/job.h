@@ -32,9 +32,10 @@ struct Job : cluster::TrainingJob {
 absl::StatusOr<std::shared_ptr<const Job>> PrepareJob(wire::JobConfig config);
 
 // The same, of a model of tensors; `what`, which needs one, is named in the error where it is of
-// tables.
-absl::StatusOr<std::shared_ptr<const Job>> PrepareDenseJob(wire::JobConfig config,
-                                                           const char* what);
+// tables, and where a strategy splits it, unless `what` takes that.
+enum class Splits : uint8_t { kRefused, kTaken };
+absl::StatusOr<std::shared_ptr<const Job>> PrepareDenseJob(wire::JobConfig config, const char* what,
+                                                           Splits splits = Splits::kRefused);
 
 // Whether its loss is a token's, so that exp(loss) is the perplexity: of texts, all of whose
 // sequences have as many tokens. Not of pairs of sentences, where it is the mean of a sentence's.

@@ -109,7 +109,8 @@ absl::StatusOr<ActorFactory> ActorFactory::MakeTraining(const Training& training
   factory.training_ = &training;
   factory.job_ = training.job;
   cluster::TrainingJob& job = factory.job_;
-  SOAP_ASSIGN_OR_RETURN(job.micro_batches, MicroBatchesOf(job.specs.policy, job.workers,
+  const uint32_t members = job.team != nullptr ? job.team->shape.teams : job.workers;
+  SOAP_ASSIGN_OR_RETURN(job.micro_batches, MicroBatchesOf(job.specs.policy, members,
                                                           job.micro_batches, job.rebalance));
   SOAP_RETURN_IF_ERROR(CheckSizes(job.workers, job.layout->shard_count(), job.total_clocks));
   if (job.rebalance) factory.rebalance_.micro_batch_count = job.micro_batches;
