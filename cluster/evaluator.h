@@ -24,6 +24,7 @@ HeldOut HeldOutOf(const worker::DeviceEvent& evaluation);
 
 class Evaluator {
  public:
+  // The layout is of the graph's parameters, or of pieces of them (a team's).
   // Error: an operator that this machine cannot run.
   static absl::StatusOr<Evaluator> Create(models::Graph graph,
                                           std::shared_ptr<const models::TrainTest> data,
@@ -36,6 +37,7 @@ class Evaluator {
   explicit Evaluator(std::unique_ptr<worker::Executor> executor) : executor_(std::move(executor)) {}
 
   std::unique_ptr<worker::Executor> executor_;
+  std::shared_ptr<const wire::Layout> pieces_;  // null: parameters are whole
 };
 
 }  // namespace soapstone::experiment

@@ -12,7 +12,8 @@
 namespace soapstone::planner {
 namespace {
 
-constexpr uint32_t kStrategyVersion = 1;
+// Of what is written; 1 has no planned times.
+constexpr uint32_t kStrategyVersion = 2;
 constexpr size_t kAnyServers = size_t{1} << 20;  // who has them knows how many there are
 
 template <class... Pieces>
@@ -159,8 +160,8 @@ wire::Strategy MessageOf(const OpGraph& graph, const Machine& machine,
 absl::StatusOr<wire::Strategy> ParseStrategy(const std::string& text, const std::string& file) {
   wire::Strategy message;
   SOAP_RETURN_IF_ERROR(wire::ParseTextConfig(text, file, &message));
-  if (message.version() != kStrategyVersion) {
-    return Refuse(file, "strategies of version ", message.version(), " are not known, only of ",
+  if (message.version() < 1 || message.version() > kStrategyVersion) {
+    return Refuse(file, "strategies of version ", message.version(), " are not known, only up to ",
                   kStrategyVersion, "; plan again");
   }
   if (message.staleness() > kStalenessMax) {

@@ -136,7 +136,7 @@ TEST_F(StrategyTextTest, IsRefusedForAnotherModelBatchOrMachineNamingBoth) {
 }
 
 TEST_F(StrategyTextTest, WhatDoesNotFitIsRefusedInOneLine) {
-  EXPECT_THAT(ErrorWith("version: 1", "version: 7"), HasSubstr("version 7 are not known"));
+  EXPECT_THAT(ErrorWith("version: 2", "version: 7"), HasSubstr("version 7 are not known"));
   EXPECT_THAT(ErrorWith("\"ring\"", "\"tree\""), HasSubstr("synchronization: 'tree' is none of"));
   EXPECT_THAT(ErrorWith("devices: 3\n", "devices: 9\n"), HasSubstr("there is no device 9"));
   EXPECT_THAT(ErrorWith("cuts: 3", "cuts: 8"), HasSubstr("cuts of n must be"));

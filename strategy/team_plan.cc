@@ -29,6 +29,19 @@ absl::Status CheckMeans(const Strategy& strategy) {
   return absl::OkStatus();
 }
 
+absl::Status SetPlanned(const wire::Strategy& message, const std::string& file, const Order& order,
+                        TeamPlan* plan) {
+  SOAP_ASSIGN_OR_RETURN(const PlannedTimes times, PlannedTimesFrom(message, file, order));
+  plan->planned_ns = message.predicted().iteration_ns();
+  for (size_t seat = 0; seat < times.size(); ++seat) {
+    std::vector<PlannedHalf>& halves = plan->planned.emplace_back();
+    for (size_t i = 0; i < times[seat].size(); ++i) {
+      halves.push_back({.half = order[seat][i], .when = times[seat][i]});
+    }
+  }
+  return absl::OkStatus();
+}
+
 absl::StatusOr<std::vector<uint32_t>> LeadsUnder(const OpGraph& graph, const Strategy& strategy,
                                                  uint32_t window, uint32_t seats) {
   if (window == 1) return std::vector<uint32_t>(seats, 0);
@@ -90,6 +103,7 @@ absl::StatusOr<TeamPlan> PlanTeam(const models::Graph& graph, const wire::Strate
   SOAP_ASSIGN_OR_RETURN(const Strategy strategy, StrategyForWorkers(message, file, *whole));
   if (const absl::Status means = CheckMeans(strategy); !means.ok()) return InFile(file, means);
   SOAP_ASSIGN_OR_RETURN(Order order, OrderFrom(message, file, *whole, strategy));
+  SOAP_RETURN_IF_ERROR(SetPlanned(message, file, order, &plan));
   plan.window = strategy.staleness + 1;
   const absl::StatusOr<std::vector<uint32_t>> leads =
       LeadsUnder(*whole, strategy, plan.window, plan.seats);

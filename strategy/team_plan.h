@@ -9,12 +9,20 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "base/ids.h"
 #include "models/graph/graph.h"
 #include "strategy/lowering.h"
 #include "strategy/pieces.h"
+#include "strategy/planned_times.h"
 #include "wire/config/strategy.pb.h"
 
 namespace soapstone::planner {
+
+// Of an order's, when it was planned to run.
+struct PlannedHalf {
+  TaskRef half;
+  PlannedSpan when;
+};
 
 struct TeamPlan {
   uint32_t seats = 1;
@@ -28,6 +36,9 @@ struct TeamPlan {
   wire::PieceHolders holders;
   std::vector<ParamSpec> params;         // the pieces
   std::map<int64_t, TeamProgram> steps;  // by samples of the batch
+  // By seat, as the file's order has them; empty: it does not say.
+  std::vector<std::vector<PlannedHalf>> planned;
+  Nanos planned_ns = 0;  // from one iteration to the next
 
   uint32_t LeadOf(uint32_t seat) const { return seat < leads.size() ? leads[seat] : 0; }
   // Seats ask for the parameters of the next clock as they begin one (strategy/window.h).

@@ -36,7 +36,7 @@ absl::StatusOr<std::shared_ptr<const Job>> JobOf(const sim::Recording& recording
   FromFolder(flags.dir, &config);
   SOAP_RETURN_IF_ERROR(ApplyOverrides(flags.overrides, &config));
   SOAP_ASSIGN_OR_RETURN(const std::shared_ptr<const Job> job,
-                        PrepareDenseJob(std::move(config), "a recording"));
+                        PrepareDenseJob(std::move(config), "a recording", Splits::kTaken));
   SOAP_RETURN_IF_ERROR(ChooseInstructionSet(job->config.cluster()));
   if (job->digest == recording.job_digest) return job;
   return absl::InvalidArgumentError(

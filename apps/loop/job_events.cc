@@ -2,6 +2,7 @@
 
 #include <glog/logging.h>
 
+#include <algorithm>
 #include <utility>
 
 #include "base/fingerprint.h"
@@ -12,6 +13,17 @@ using timeline::Event;
 using timeline::EventKind;
 using wire::MessageType;
 
+namespace {
+
+std::unique_ptr<timeline::EventFile> Open(const timeline::EventFileOptions& options) {
+  auto file = timeline::EventFile::Make(options);
+  if (file.ok()) return *std::move(file);
+  LOG(WARNING) << file.status().message() << "; the job goes on without it";
+  return nullptr;
+}
+
+}  // namespace
+
 std::unique_ptr<timeline::EventFile> OpenEvents(const Job& job, timeline::ThreadKind kind,
                                                 uint32_t index, uint64_t session,
                                                 std::vector<std::string> names) {
@@ -19,15 +31,31 @@ std::unique_ptr<timeline::EventFile> OpenEvents(const Job& job, timeline::Thread
   if (output.timeline_path().empty()) return nullptr;
   absl::StatusOr<timeline::ClockRange> clocks = timeline::ParseClockRange(output.timeline_clocks());
   if (!clocks.ok()) return nullptr;  // checked with the job
-  auto file = timeline::EventFile::Make({.folder = output.timeline_path(),
-                                         .kind = kind,
-                                         .index = index,
-                                         .session = session,
-                                         .clocks = *clocks,
-                                         .names = std::move(names)});
-  if (file.ok()) return *std::move(file);
-  LOG(WARNING) << file.status().message() << "; the job goes on without it";
-  return nullptr;
+  return Open({.folder = output.timeline_path(),
+               .kind = kind,
+               .index = index,
+               .session = session,
+               .clocks = *clocks,
+               .names = std::move(names)});
+}
+
+std::unique_ptr<timeline::EventFile> OpenPlanned(const Job& job, uint32_t index, uint64_t session,
+                                                 std::vector<std::string> names, size_t events) {
+  if (job.config.output().timeline_path().empty()) return nullptr;
+  return Open({.folder = job.config.output().timeline_path(),
+               .kind = timeline::ThreadKind::kPlanned,
+               .index = index,
+               .session = session,
+               .names = std::move(names),
+               .capacity = std::min(events + timeline::kInHand, timeline::kCapacityMax)});
+}
+
+uint64_t FlowOfBlock(uint32_t team, Clock clock, uint32_t number) {
+  Fingerprint f;
+  f.Add(team);
+  f.Add(clock);
+  f.Add(number);
+  return f.value().first;
 }
 
 uint64_t FlowOf(const wire::Message& push) {

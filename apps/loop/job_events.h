@@ -2,6 +2,7 @@
 // file is whose, and what of a message an event says.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <string>
@@ -18,6 +19,13 @@ namespace soapstone::apps {
 std::unique_ptr<timeline::EventFile> OpenEvents(const Job& job, timeline::ThreadKind kind,
                                                 uint32_t index, uint64_t session,
                                                 std::vector<std::string> names = {});
+
+// Likewise, for what was planned of `events` halves and an iteration; of no clock.
+std::unique_ptr<timeline::EventFile> OpenPlanned(const Job& job, uint32_t index, uint64_t session,
+                                                 std::vector<std::string> names, size_t events);
+
+// Of a block between seats: the same where it is given and where it is taken.
+uint64_t FlowOfBlock(uint32_t team, Clock clock, uint32_t number);
 
 // Of a push: the same where it is sent and where it is taken in hand, another for each other one.
 uint64_t FlowOf(const wire::Message& push);

@@ -13,13 +13,15 @@
 #include "cluster/job.h"
 #include "observe/timeline/event_file.h"
 #include "wire/message.h"
+#include "worker/device/seat_executor.h"
 
 namespace soapstone::apps {
 
 // The loop's thread calls it. Where the job has no timeline each call is a look at a null pointer.
 class WorkerTimeline {
  public:
-  void Open(const Job& job, WorkerId self, uint64_t session);
+  // seat: its executor, which tells of what it does; null: it has none.
+  void Open(const Job& job, WorkerId self, uint64_t session, worker::SeatExecutor* seat = nullptr);
 
   // `runner`, and each of its commands becomes an event. The events outlive this.
   DeviceThread::Runner Around(DeviceThread::Runner runner) const;
@@ -52,6 +54,8 @@ class WorkerTimeline {
 
   std::unique_ptr<timeline::EventFile> loop_;  // null: no timeline
   std::shared_ptr<timeline::EventFile> device_;
+  uint32_t team_ = 0;  // of a worker with a seat
+  bool has_seat_ = false;
   std::vector<timeline::Event> sent_;  // in the transport's hand
   std::map<uint32_t, Asked> asked_;    // by shard: the pull that is to be answered
   Clock clock_ = kNoClock;             // in hand

@@ -24,6 +24,7 @@ namespace {
 using server::Snapshot;
 
 constexpr char kReplica[] = "replica";
+constexpr char kBegan[] = "began";
 constexpr size_t kWhyMax = 200;
 constexpr char kNotWritten[] = "not written: ";  // begins a note in the place of a part
 
@@ -101,14 +102,19 @@ bool AddLine(const std::string& line, Done* before, WorkerParts* parts) {
   }
   Nanos at = 0;
   Done now;
+  // What a process had sent before it began belongs to the run too.
+  if (fields.size() == 3 && fields[0] == kBegan) {
+    if (!absl::SimpleAtoi(fields[1], &at) || !absl::SimpleAtoi(fields[2], &now.bytes)) return false;
+    parts->began = parts->fresh.empty() ? at : std::min(parts->began, at);
+    parts->fresh.emplace(at, now);
+    *before = now;
+    return true;
+  }
   if (fields.size() != 4 || !absl::SimpleAtoi(fields[0], &at) ||
       !absl::SimpleAtoi(fields[1], &now.samples) || !absl::SimpleAtod(fields[2], &now.loss_sum) ||
       !absl::SimpleAtoi(fields[3], &now.bytes)) {
     return false;
   }
-  // A process begins with a line of no samples; what it had sent before belongs to the run too.
-  if (now.samples == 0) *before = {};
-  parts->began = parts->fresh.empty() ? at : std::min(parts->began, at);
   parts->fresh.emplace(at, Done{now.samples - before->samples, now.loss_sum - before->loss_sum,
                                 now.bytes - before->bytes});
   *before = now;
@@ -151,20 +157,42 @@ absl::StatusOr<std::vector<Snapshot>> ReadShard(const Job& job, ShardId shard) {
   return snapshots;
 }
 
+// Of a team's shards many have none, and write nothing.
+std::vector<ShardId> WithParameters(const wire::Layout& layout) {
+  std::vector<ShardId> shards;
+  for (uint32_t k = 0; k < layout.shard_count(); ++k) {
+    if (layout.elements(ShardId{k}) > 0) shards.push_back(ShardId{k});
+  }
+  return shards;
+}
+
+// A cut of these shards, as one of all.
+server::Cut OfAllShards(server::Cut cut, const Job& job, const std::vector<ShardId>& shards) {
+  std::vector<Buffers> slices(job.layout->shard_count());
+  for (size_t i = 0; i < shards.size(); ++i) slices[Index(shards[i])] = std::move(cut.slices[i]);
+  cut.slices = std::move(slices);
+  return cut;
+}
+
 // The cuts in order, the end last.
 absl::StatusOr<std::vector<server::Cut>> ReadCuts(const Job& job) {
-  server::CutAssembler assembler(job.layout->shard_count());
+  const std::vector<ShardId> shards = WithParameters(*job.layout);
+  server::CutAssembler assembler(static_cast<uint32_t>(shards.size()));
   server::Cut end;
-  for (uint32_t k = 0; k < job.layout->shard_count(); ++k) {
-    SOAP_ASSIGN_OR_RETURN(std::vector<Snapshot> snapshots, ReadShard(job, ShardId{k}));
+  for (size_t i = 0; i < shards.size(); ++i) {
+    SOAP_ASSIGN_OR_RETURN(std::vector<Snapshot> snapshots, ReadShard(job, shards[i]));
     end.at = std::max(end.at, snapshots.back().at);
     end.slices.push_back(std::move(snapshots.back().slices));
     snapshots.pop_back();
-    for (Snapshot& snapshot : snapshots) assembler.Add(ShardId{k}, std::move(snapshot));
+    for (Snapshot& snapshot : snapshots) {
+      assembler.Add(ShardId{static_cast<uint32_t>(i)}, std::move(snapshot));
+    }
   }
   std::vector<server::Cut> cuts;
-  while (std::optional<server::Cut> cut = assembler.Next()) cuts.push_back(*std::move(cut));
-  cuts.push_back(std::move(end));
+  while (std::optional<server::Cut> cut = assembler.Next()) {
+    cuts.push_back(OfAllShards(*std::move(cut), job, shards));
+  }
+  cuts.push_back(OfAllShards(std::move(end), job, shards));
   return cuts;
 }
 
@@ -214,13 +242,14 @@ void WorkerCurve::NoteFailure() {
 }
 
 void WorkerCurve::Start(Nanos now, uint64_t bytes) {
-  file_ << absl::StrFormat("%d,0,0,%d\n", now, bytes);
+  file_ << absl::StrFormat("%s,%d,%d\n", kBegan, now, bytes);
   NoteFailure();
 }
 
 void WorkerCurve::Take(Nanos now, const wire::Progress& progress, uint64_t bytes) {
-  if (progress.samples == samples_) return;
+  if (progress.samples == samples_ && progress.clock == clock_) return;
   samples_ = progress.samples;
+  clock_ = progress.clock;
   file_ << absl::StrFormat("%d,%d,%.17g,%d\n", now, progress.samples, progress.loss_sum, bytes);
   NoteFailure();
 }

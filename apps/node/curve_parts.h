@@ -3,9 +3,14 @@
 // writes a part, and who started them all evaluates the parameters and makes one curve of the
 // parts.
 //
-//   CURVE.shard-K    for each snapshot, the end last: time, steps, number of elements, f32 elements
-//   CURVE.worker-N   lines "time,samples,loss_sum,bytes", counted since the process began; one
+//   CURVE.shard-K    for each snapshot, the end last: time, steps, number of elements, f32
+//   elements;
+//                    of a shard without parameters none
+//   CURVE.worker-N   "began,time,bytes" of each process of the rank, then lines
+//                    "time,samples,loss_sum,bytes", counted since it began; one
 //                    "replica,correct,samples" where the policy averages replicas
+//
+// Of a split model the workers that compute the loss count samples, and all count bytes.
 //
 // Times are of NodeLoop::Now: one clock for all processes of a machine, and of that machine only.
 #pragma once
@@ -47,7 +52,8 @@ class WorkerCurve {
                                                            WorkerId worker);
   // The start barrier has opened. `bytes`: sent and received so far.
   void Start(Nanos now, uint64_t bytes);
-  // Writes a line where samples have been trained on since the last call.
+  // Writes a line where samples have been trained on since the last call, or a step was ended: a
+  // seat of a team may have no part of the loss. REQUIRES: Start, or nothing was done.
   void Take(Nanos now, const wire::Progress& progress, uint64_t bytes);
   void TakeReplica(const worker::DeviceEvent& evaluation);
 
@@ -60,6 +66,7 @@ class WorkerCurve {
   std::ofstream file_;
   std::string failure_;   // of the first write that failed
   uint64_t samples_ = 0;  // of the last line
+  Clock clock_ = 0;       // likewise
 };
 
 void RemoveCurveParts(const Job& job);

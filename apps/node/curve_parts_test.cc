@@ -59,8 +59,8 @@ TEST_F(CurvePartsTest, PutsShardsAndWorkersTogether) {
                              {SnapshotOf(ShardId{1}, 3 * kSecond, 1, 0),
                               SnapshotOf(ShardId{1}, 4 * kSecond, 2, 0)})
                   .ok());
-  WriteWorker(0, "1000000000,0,0,10\n2000000000,8,16,100\n4500000000,16,20,200\nreplica,3,4\n");
-  WriteWorker(1, "1500000000,0,0,10\n3000000000,8,8,150\n3100000000,16,12,160\nreplica,1,4\n");
+  WriteWorker(0, "began,1000000000,10\n2000000000,8,16,100\n4500000000,16,20,200\nreplica,3,4\n");
+  WriteWorker(1, "began,1500000000,10\n3000000000,8,8,150\n3100000000,16,12,160\nreplica,1,4\n");
   const auto curve = JoinCurve(*job_);
   ASSERT_TRUE(curve.ok()) << curve.status();
   ASSERT_EQ(curve->points.size(), 2u);
@@ -83,6 +83,30 @@ TEST_F(CurvePartsTest, PutsShardsAndWorkersTogether) {
   EXPECT_FALSE(std::filesystem::exists(WorkerCurvePart(path_, WorkerId{1})));
 }
 
+// A seat without a part of the loss has no samples, and its bytes count all the same.
+TEST_F(CurvePartsTest, CountsBytesOfWhoHasNoSamples) {
+  for (uint32_t k = 0; k < 2; ++k) {
+    ASSERT_TRUE(
+        WriteShardPart(path_, ShardId{k}, {SnapshotOf(ShardId{k}, 9 * kSecond, 1, 0)}).ok());
+  }
+  WriteWorker(0, "began,1000000000,10\n2000000000,8,16,100\n");
+  {
+    auto part = WorkerCurve::Open(path_, WorkerId{1});
+    ASSERT_TRUE(part.ok());
+    (*part)->Start(kSecond, 7);
+    wire::Progress progress;
+    for (const uint64_t bytes : {300, 700}) {
+      ++progress.clock;
+      (*part)->Take(2 * kSecond, progress, bytes);
+      (*part)->Take(2 * kSecond, progress, bytes + 1);  // of the same step
+    }
+  }
+  const auto curve = JoinCurve(*job_);
+  ASSERT_TRUE(curve.ok()) << curve.status();
+  EXPECT_EQ(curve->points.back().samples, 8u);
+  EXPECT_EQ(curve->points.back().bytes, 800u);
+}
+
 // A rank's second process appends to the part of the first, and counts anew.
 TEST_F(CurvePartsTest, CountsBothProcessesOfARank) {
   for (uint32_t k = 0; k < 2; ++k) {
@@ -101,7 +125,7 @@ TEST_F(CurvePartsTest, CountsBothProcessesOfARank) {
   };
   write(8, kSecond);
   write(4, 2 * kSecond);
-  WriteWorker(1, "1000000000,0,0,0\n");
+  WriteWorker(1, "began,1000000000,0\n");
   const auto curve = JoinCurve(*job_);
   ASSERT_TRUE(curve.ok()) << curve.status();
   ASSERT_EQ(curve->points.size(), 1u);
@@ -111,11 +135,11 @@ TEST_F(CurvePartsTest, CountsBothProcessesOfARank) {
 }
 
 TEST_F(CurvePartsTest, ErrorsNameThePart) {
-  WriteWorker(0, "1,0,0,0\n");
+  WriteWorker(0, "began,1,0\n");
   EXPECT_THAT(std::string(JoinCurve(*job_).status().message()), HasSubstr("worker-1: No such"));
   WriteWorker(1, "1,0,0\n");
   EXPECT_THAT(std::string(JoinCurve(*job_).status().message()), HasSubstr("worker-1 is damaged"));
-  WriteWorker(1, "1,0,0,0\n");
+  WriteWorker(1, "began,1,0\n");
   std::ofstream(ShardCurvePart(path_, ShardId{0})) << "short";
   EXPECT_THAT(std::string(JoinCurve(*job_).status().message()), HasSubstr("shard-0 is damaged"));
 }
@@ -156,8 +180,8 @@ TEST_F(CurvePartsTest, WhatCouldNotBeWrittenIsNotDamaged) {
       std::string(JoinCurve(*job_).status().message()),
       HasSubstr("cannot write " + WorkerCurvePart(path_, WorkerId{0}) + ": File too large"));
   EXPECT_THAT(std::string(written.message()), HasSubstr("shard-0: File too large"));
-  WriteWorker(0, "1,0,0,0\n");
-  WriteWorker(1, "1,0,0,0\n");
+  WriteWorker(0, "began,1,0\n");
+  WriteWorker(1, "began,1,0\n");
   EXPECT_EQ(JoinCurve(*job_).status().message(), written.message());
 }
 

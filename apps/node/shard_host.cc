@@ -72,7 +72,8 @@ void ShardHost::Start(uint32_t rank, uint64_t session, bool pin) {
             .strict = job_->config.strict(),
             .taker = taker,
             .recorder = OpenRecorder(id, session),
-            .events = OpenEvents(*job_, timeline::ThreadKind::kShard, Index(id), session),
+            .events = idle ? nullptr
+                           : OpenEvents(*job_, timeline::ThreadKind::kShard, Index(id), session),
             .own_thread = own_thread,
             .cpu = cpu}));
   }
@@ -176,6 +177,7 @@ void ShardHost::WriteCurve() const {
   for (const std::unique_ptr<ShardThread>& thread : shards_) {
     const ShardId id = thread->Join().id();
     if (Index(id) >= job_->layout->shard_count() || !thread->made()) continue;
+    if (job_->layout->elements(id) == 0) continue;
     const absl::Status written = WriteShardPart(path, id, thread->TakeSnapshots());
     LOG_IF(ERROR, !written.ok()) << written.message();
   }

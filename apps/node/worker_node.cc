@@ -265,13 +265,13 @@ void WorkerNode::OnWelcome(uint32_t rank) {
   if (job_->specs.policy.decentralised()) {
     peer_.emplace(cluster::PeerOptionsOf(*job_, WorkerId{rank}), std::move(peer_vectors_));
   }
+  timeline_.Open(*job_, WorkerId{rank}, membership_.session(), seat_.get());
   absl::StatusOr<DeviceThread::Runner> runner =
       MakeDeviceRunner(*job_, WorkerId{rank}, std::move(warm_), std::move(seat_));
   if (!runner.ok()) {
     end_ = {kExitInternal, std::string(runner.status().message())};
     return;
   }
-  timeline_.Open(*job_, WorkerId{rank}, membership_.session());
   device_ = std::make_unique<DeviceThread>(
       timeline_.Around(*std::move(runner)), [this] { loop_.Wake(); }, job_->patience_ns);
   OpenFiles(WorkerId{rank});

@@ -353,7 +353,11 @@ class PlanRun {
           planner::MessageOf(graph, planning_->machine(), summary_.costs_sha256, plan.strategy);
       FillPrediction(plan, message.mutable_predicted());
       const planner::Order order = planning_->OrderOf(plan.strategy);
-      if (!order.empty()) planner::SetOrder(graph, plan.strategy, order, &message);
+      if (!order.empty()) {
+        planner::SetOrder(graph, plan.strategy, order, &message);
+        const planner::PlannedTimes times = planning_->TimesOf(plan.strategy, order);
+        if (!times.empty()) planner::SetPlannedTimes(times, &message);
+      }
       SOAP_RETURN_IF_ERROR(WriteWholeFile(
           flags_.output_path,
           absl::StrCat("# By `soapstone plan` (docs/planner.md).\n", wire::TextOf(message))));

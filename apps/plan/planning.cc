@@ -205,6 +205,13 @@ planner::Order Planning::OrderOf(const planner::Strategy& strategy) const {
   return planner::SeatOrder(graph_, devices, Timeline(strategy));
 }
 
+planner::PlannedTimes Planning::TimesOf(const planner::Strategy& strategy,
+                                        const planner::Order& order) const {
+  planner::Simulator simulator(&graph_, machine_.get(), costs_.get(), simulator_options_);
+  CHECK(simulator.SetStrategy(strategy).ok());
+  return planner::SeatTimes(order, simulator.IterationTimeline());
+}
+
 ComparedStrategies Planning::Compare(const std::string& name, planner::Strategy strategy,
                                      planner::StrategyEvaluator* evaluator) const {
   ComparedStrategies result;

@@ -18,6 +18,7 @@
 #include "strategy/machine.h"
 #include "strategy/op_graph.h"
 #include "strategy/order.h"
+#include "strategy/planned_times.h"
 #include "strategy/strategy.h"
 
 namespace soapstone::apps {
@@ -73,6 +74,9 @@ class Planning {
   std::vector<planner::TimelineTask> Timeline(const planner::Strategy& strategy) const;
   // In which workers are to run it; empty where it is not for workers.
   planner::Order OrderOf(const planner::Strategy& strategy) const;
+  // When they are to, of an order of OrderOf: in a step, or in one of the iterations that overlap.
+  planner::PlannedTimes TimesOf(const planner::Strategy& strategy,
+                                const planner::Order& order) const;
   // Data parallelism, model parallelism, the expert's, each with the synchronization that was asked
   // for, or else the one that suits it best. Two threads, which ask give_up while they price one:
   // where it says so, that is left out, but for data parallelism in the first way. Empty: nothing

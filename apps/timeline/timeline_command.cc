@@ -105,8 +105,12 @@ absl::Status Draw(const TimelineFlags& flags) {
     for (const std::string& note : notes) std::cerr << kTimelineProgram << ": " << note << "\n";
   }
   std::cout << timeline.steps << " steps of " << timeline.workers << " workers, " << timeline.flows
-            << " of " << timeline.pushes << " pushes with their apply, " << timeline.text.size()
-            << " bytes: " << path << " (open it in ui.perfetto.dev)\n";
+            << " of " << timeline.pushes << " pushes with their apply, ";
+  if (timeline.blocks > 0) {
+    std::cout << timeline.block_flows << " of " << timeline.blocks
+              << " blocks with where they went, ";
+  }
+  std::cout << timeline.text.size() << " bytes: " << path << " (open it in ui.perfetto.dev)\n";
   return absl::OkStatus();
 }
 

@@ -6,12 +6,15 @@
 NAME: of PICTURES; none: all. Each is made by a command of the repository: timelines by `soapstone plan --svg`, curves
 of accuracy from what `soapstone simulate --curve` writes, the report by `soapstone experiment`, as a browser shows it
 (Debian: chromium); the dashboard, in such a browser, and the screen of `soapstone top` are of a job that runs here for
-half a minute. All but these three come out the same byte for byte.
+half a minute; timelines of examples with a strategy are what `soapstone timeline` makes of a run here. All but these
+five come out the same byte for byte.
 """
 import argparse
 import base64
+import collections
 import contextlib
 import csv
+import json
 import os
 import signal
 import subprocess
@@ -155,6 +158,97 @@ def top(options, path):
         file.write("\n".join([*svg, "</svg>", ""]))
 
 
+SEAT_COLOURS = {"forward": "#56b4e9", "backward": "#e69f00", "rest": "#bbbbbb"}
+
+
+def runs_of(slices, least_us):
+    """[(begin, end, kind, clock)] of slices, those that follow each other within `least_us` and are alike as one."""
+    merged = []
+    for begin, end, kind, clock in sorted(slices):
+        if merged and merged[-1][2:] == [kind, clock] and begin - merged[-1][1] < least_us:
+            merged[-1][1] = max(merged[-1][1], end)
+        else:
+            merged.append([begin, end, kind, clock])
+    return merged
+
+
+def seats(trace, clocks, title):
+    """An SVG of these clocks of a job's timeline: two rows a worker, what was planned and what its device did, with the
+    clock in each stretch that has room for it; and an arrow for each block between workers."""
+    names = {(e["pid"], e["tid"]): e["args"]["name"] for e in trace if e["name"] == "thread_name"}
+    rows = collections.defaultdict(list)
+    for e in trace:
+        track = names.get((e.get("pid"), e.get("tid")))
+        kind = e["name"].split()[0]
+        if e["ph"] != "X" or track not in ("device", "planned") or e["args"]["clock"] not in clocks:
+            continue
+        if kind in SEAT_COLOURS:
+            rows[e["pid"], track == "device"].append((e["ts"], e["ts"] + e["dur"], kind, e["args"]["clock"]))
+    ends = [time for row in rows.values() for slice_ in row for time in slice_[:2]]
+    first, last = min(ends), max(ends)
+    width, left, right, top, height = 1000, 110, 10, 44, 20
+    places = {row: top + 26 * i + 8 * (i // 2) for i, row in enumerate(sorted(rows))}
+
+    def x(time):
+        return left + (time - first) / (last - first) * (width - left - right)
+    bottom = max(places.values()) + height
+    svg = [f'<svg xmlns="http://www.w3.org/2000/svg" width="{width}" height="{bottom + 36}" viewBox="0 0 {width} '
+           f'{bottom + 36}" font-family="sans-serif" font-size="11">',
+           f'<rect width="{width}" height="{bottom + 36}" fill="#fff"/>',
+           f'<text x="{left}" y="16" font-size="13">{escape(title)}</text>']
+    for i, (kind, colour) in enumerate(list(SEAT_COLOURS.items())[:2]):
+        svg.append(f'<rect x="{left + 90 * i}" y="24" width="12" height="12" fill="{colour}"/>'
+                   f'<text x="{left + 90 * i + 18}" y="34">{kind}</text>')
+    for ms in ticks((last - first) / 1000):
+        at = x(first + 1000 * ms)
+        svg.append(f'<path d="M{at:.1f} {top - 4}V{bottom + 4}" stroke="#ddd"/>'
+                   f'<text x="{at:.1f}" y="{bottom + 18}" text-anchor="middle">{ms:g}</text>')
+    svg.append(f'<text x="{width - right}" y="{bottom + 32}" text-anchor="end">ms</text>')
+    for (worker, ran), y in places.items():
+        what = f"worker {worker}" if ran else "planned"
+        svg.append(f'<text x="{left - 8}" y="{y + 14}" text-anchor="end">{what}</text>')
+        opacity = 1 if ran else 0.5
+        for begin, end, kind, clock in runs_of(rows[worker, ran], (last - first) / 1500):
+            wide = x(end) - x(begin)
+            svg.append(f'<rect x="{x(begin):.1f}" y="{y}" width="{max(wide, 0.5):.1f}" height="{height}" '
+                       f'fill="{SEAT_COLOURS[kind]}" fill-opacity="{opacity}"/>')
+            if wide > 8 + 6 * len(str(clock)):
+                svg.append(f'<text x="{(x(begin) + x(end)) / 2:.1f}" y="{y + 14}" text-anchor="middle">{clock}</text>')
+    svg += arrows(trace, lambda e: (x(e["ts"]), places.get((e["pid"], True), 0) + height / 2), (first, last), names)
+    return "\n".join([*svg, "</svg>", ""])
+
+
+def arrows(trace, place, between, names):
+    begins = {e["id"]: e for e in trace if e["ph"] == "s"}
+    drawn = []
+    for e in trace:
+        if e["ph"] != "f" or names.get((e["pid"], e["tid"])) != "device":
+            continue
+        begin = begins[e["id"]]
+        if begin["ts"] < between[0] or e["ts"] > between[1]:
+            continue
+        (x1, y1), (x2, y2) = place(begin), place(e)
+        drawn.append(f'<path d="M{x1:.1f} {y1:.1f}L{x2:.1f} {y2:.1f}" stroke="#444" stroke-width="0.6"/>'
+                     f'<circle cx="{x2:.1f}" cy="{y2:.1f}" r="1.5" fill="#444"/>')
+    return drawn
+
+
+def measured(example, clocks, title, *flags):
+    """A maker of the timeline of some clocks of an example, as it runs here."""
+    def make(options, path):
+        wanted = f"{clocks.start}:{clocks.stop}"
+        with tempfile.TemporaryDirectory() as scratch:
+            soapstone(options, "train", f"--config=examples/{example}.textproto", f"--timeline={scratch}/events",
+                      f"--timeline_clocks={wanted}", f"--log_dir={scratch}/logs", f"--model_path={scratch}/m.safetensors",
+                      "--http=off", *flags)
+            soapstone(options, "timeline", f"{scratch}/events", f"--clocks={wanted}")
+            with open(f"{scratch}/events/timeline.json", encoding="utf-8") as file:
+                trace = json.load(file)["traceEvents"]
+        with open(os.path.join(ROOT, path), "w", encoding="utf-8") as file:
+            file.write(seats(trace, clocks, title))
+    return make
+
+
 PICTURES = {
     "plan.svg": plan("--model=alexnet", "--machine=examples/machines/p100_4x4.machine.textproto", "--devices=4",
                      "--proposals=1500"),
@@ -164,6 +258,10 @@ PICTURES = {
     "report.png": report,
     "dashboard.png": dashboard,
     "top.svg": top,
+    "hybrid.svg": measured("digits-alexnet", range(20, 23), "Three steps of a hybrid AlexNet on two workers: planned, and "
+                           "as they ran", "--epochs=2"),
+    "stages.svg": measured("text-transformer", range(40, 46), "Six steps of a transformer in four stages, four of them "
+                           "under way: planned, and as they ran"),
 }
 
 

@@ -261,9 +261,6 @@ absl::Status CheckStrategyGoes(const wire::JobConfig& config, const cluster::Job
       {cluster.device() == "cuda", "cluster.device: parts run on processors so far"},
       {config.training().on_nonfinite() == "skip",
        "training.on_nonfinite: one worker of a team cannot leave out what others have"},
-      {!config.output().record_path().empty(), "output.record_path: teams are not replayed so far"},
-      {!config.output().curve_path().empty(), "output.curve_path: not measured of teams so far"},
-      {!config.output().timeline_path().empty(), "output.timeline_path: not of teams so far"},
   };
   for (const auto& [is_set, why] : refused) {
     if (is_set) return Refuse(absl::StrCat("it does not go with ", why));

@@ -5,46 +5,66 @@
 
 #include "base/status_macros.h"
 #include "cluster/actor_options.h"
+#include "compute/cpu/backend.h"
 #include "glog/logging.h"
 #include "models/runtime/graph_runner.h"
 #include "server/peer/peer_vectors.h"
 #include "server/store/store.h"
 #include "worker/device/executor.h"
+#include "worker/device/seat_executor.h"
 
 namespace soapstone::experiment {
+
+namespace {
+
+template <typename Executor>
+sim::ReplayDevice DeviceOf(std::unique_ptr<Executor> made) {
+  return [executor = std::shared_ptr<Executor>(std::move(made))](
+             const worker::DeviceCommand& command, std::vector<worker::DeviceEvent>* events) {
+    executor->Run(command, events);
+  };
+}
+
+// Of a worker with a seat in a team what its section is run by, else a whole model's.
+absl::StatusOr<sim::ReplayDevice> MakeReplayDevice(const cluster::TrainingJob& job,
+                                                   WorkerId worker) {
+  if (job.team != nullptr) {
+    worker::SeatExecutorOptions options = cluster::SeatExecutorOptionsOf(job, worker);
+    options.backend = compute::MakeCpuBackend({.threads = job.threads});
+    SOAP_ASSIGN_OR_RETURN(auto seat, worker::SeatExecutor::Create(std::move(options)));
+    return DeviceOf(std::move(seat));
+  }
+  worker::ExecutorOptions options = cluster::ExecutorOptionsOf(job, worker);
+  SOAP_ASSIGN_OR_RETURN(
+      options.replica,
+      models::GraphRunner::Create(*job.graph, {.threads = job.threads, .seed = job.seed}));
+  SOAP_ASSIGN_OR_RETURN(auto executor, worker::Executor::Create(std::move(options)));
+  return DeviceOf(std::move(executor));
+}
+
+}  // namespace
 
 absl::StatusOr<sim::ReplayResult> ReplayJob(const cluster::TrainingJob& job,
                                             const scheduler::CoordinatorOptions& coordinator,
                                             const sim::Recording& recording,
                                             std::function<void(uint64_t events)> progress) {
-  using Made = absl::StatusOr<std::unique_ptr<worker::Executor>>;
-  const auto make_executor = [&job](WorkerId worker) -> Made {
-    worker::ExecutorOptions options = cluster::ExecutorOptionsOf(job, worker);
-    SOAP_ASSIGN_OR_RETURN(
-        options.replica,
-        models::GraphRunner::Create(*job.graph, {.threads = job.threads, .seed = job.seed}));
-    return worker::Executor::Create(std::move(options));
-  };
   // Whether devices can be made at all: the first tells of the others.
-  SOAP_RETURN_IF_ERROR(make_executor(WorkerId{0}).status());
+  SOAP_RETURN_IF_ERROR(MakeReplayDevice(job, WorkerId{0}).status());
   const sim::Training training = {
       .job = job,
       .make_store =
           [&job](ShardId shard) { return server::Store(cluster::StoreOptionsOf(job, shard)); },
       .make_peer_vectors =
           [&job](WorkerId) { return server::MakePeerVectors(cluster::PeerVectorsOptionsOf(job)); }};
-  const sim::ReplayOptions options = {
-      .coordinator = coordinator,
-      .training = &training,
-      .make_device = [make_executor](WorkerId worker) -> sim::ReplayDevice {
-        absl::StatusOr<std::unique_ptr<worker::Executor>> made = make_executor(worker);
-        CHECK(made.ok()) << made.status();
-        return [executor = std::shared_ptr<worker::Executor>(*std::move(made))](
-                   const worker::DeviceCommand& command, std::vector<worker::DeviceEvent>* events) {
-          executor->Run(command, events);
-        };
-      },
-      .progress = std::move(progress)};
+  const sim::ReplayOptions options = {.coordinator = coordinator,
+                                      .training = &training,
+                                      .make_device = [&job](WorkerId worker) -> sim::ReplayDevice {
+                                        absl::StatusOr<sim::ReplayDevice> made =
+                                            MakeReplayDevice(job, worker);
+                                        CHECK(made.ok()) << made.status();
+                                        return *std::move(made);
+                                      },
+                                      .progress = std::move(progress)};
   return sim::Replay(recording, options);
 }
 

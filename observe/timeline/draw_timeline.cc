@@ -10,6 +10,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "observe/timeline/machine_clocks.h"
+#include "observe/timeline/planned_steps.h"
 
 namespace soapstone::timeline {
 namespace {
@@ -20,7 +21,7 @@ constexpr size_t kNotesMax = 16;
 // Processes of the picture: workers by rank, shards behind them.
 constexpr int64_t kShards = int64_t{1} << 32;
 // Tracks of a worker; pulls have one a shard. Of a shard: what it does, and pulls a worker.
-constexpr int64_t kSteps = 0, kPushes = 1, kDevice = 2, kPulls = 16;
+constexpr int64_t kSteps = 0, kPushes = 1, kDevice = 2, kPlannedTrack = 3, kBlocks = 4, kPulls = 16;
 constexpr int64_t kHandled = 0, kParked = 16;
 
 struct KindText {
@@ -45,6 +46,11 @@ constexpr KindText kTexts[kKinds] = {
     {"clock", "shard"},
     {"read", "shard"},
     {"parked", "parked"},
+    {"samples", "device"},
+    {"take block", "block"},
+    {"give block", "block"},
+    {"rest", "rest"},
+    {"send block", "block"},
 };
 const KindText& TextOf(EventKind kind) { return kTexts[static_cast<uint32_t>(kind)]; }
 
@@ -54,6 +60,7 @@ int64_t ProcessOf(const ThreadEvents& thread) {
 
 TrackId TrackOf(const ThreadEvents& thread, const Event& event) {
   const int64_t process = ProcessOf(thread);
+  if (thread.kind == ThreadKind::kPlanned) return {process, kPlannedTrack};
   switch (event.kind) {
     case EventKind::kStep:
       return {process, kSteps};
@@ -63,6 +70,8 @@ TrackId TrackOf(const ThreadEvents& thread, const Event& event) {
       return {process, kPulls + event.with};
     case EventKind::kAnswer:
       return {process, kParked + event.with};
+    case EventKind::kBlock:
+      return {process, kBlocks};
     default:
       return {process, thread.kind == ThreadKind::kShard ? kHandled : kDevice};
   }
@@ -72,7 +81,18 @@ std::string TrackName(const TrackId& track, EventKind kind) {
   if (kind == EventKind::kPull) return absl::StrCat("pulls of shard ", track.track - kPulls);
   if (kind == EventKind::kAnswer) return absl::StrCat("parked, worker ", track.track - kParked);
   if (track.process >= kShards) return "handled";
-  return track.track == kSteps ? "steps" : track.track == kPushes ? "pushes" : "device";
+  switch (track.track) {
+    case kSteps:
+      return "steps";
+    case kPushes:
+      return "pushes";
+    case kPlannedTrack:
+      return "planned";
+    case kBlocks:
+      return "blocks sent";
+    default:
+      return "device";
+  }
 }
 
 std::string NameOf(const ThreadEvents& thread, const Event& event) {
@@ -88,6 +108,10 @@ std::string NameOf(const ThreadEvents& thread, const Event& event) {
     case EventKind::kCompletion:
     case EventKind::kRead:
       return absl::StrCat(name, ", worker ", event.with);
+    case EventKind::kTake:
+    case EventKind::kGive:
+    case EventKind::kBlock:
+      return absl::StrCat(name, " ", event.with);
     default:
       return name;
   }
@@ -106,6 +130,8 @@ Json ArgsOf(const Event& event) {
   return args;
 }
 
+bool IsBlockEnd(EventKind kind) { return kind == EventKind::kGive || kind == EventKind::kTake; }
+
 class Drawing {
  public:
   Drawing(const std::vector<ThreadEvents>& threads, const ClockRange& clocks, size_t bytes_max)
@@ -116,10 +142,18 @@ class Drawing {
     NameAll();
     AddKinds([](EventKind kind) { return kind == EventKind::kStep; });
     AddKinds([](EventKind kind) { return kind == EventKind::kPush || kind == EventKind::kApply; });
-    AddFlows();
+    const FlowCount applied = AddFlows(EventKind::kPush, EventKind::kApply);
+    timeline_.pushes = applied.from;
+    timeline_.flows = applied.drawn;
+    AddKinds([](EventKind kind) { return IsBlockEnd(kind); });
+    const FlowCount taken = AddFlows(EventKind::kGive, EventKind::kTake);
+    timeline_.blocks = taken.from;
+    timeline_.block_flows = taken.drawn;
     AddKinds([](EventKind kind) {
-      return kind != EventKind::kStep && kind != EventKind::kPush && kind != EventKind::kApply;
+      return kind != EventKind::kStep && kind != EventKind::kPush && kind != EventKind::kApply &&
+             !IsBlockEnd(kind);
     });
+    AddPlanned();
     NoteSteps();
     NoteMachines();
     for (const ThreadEvents& thread : threads_) timeline_.lost += thread.lost;
@@ -129,6 +163,7 @@ class Drawing {
     }
     Json about = {{"clocks", ToString(range_)},    {"steps", timeline_.steps},
                   {"pushes", timeline_.pushes},    {"flows", timeline_.flows},
+                  {"blocks", timeline_.blocks},    {"block_flows", timeline_.block_flows},
                   {"lost_events", timeline_.lost}, {"notes", timeline_.notes},
                   {"machines", MachinesJson()}};
     timeline_.text = writer_.Finish(std::move(about));
@@ -147,6 +182,7 @@ class Drawing {
   void FindBegin() {
     Nanos least = std::numeric_limits<Nanos>::max();
     for (const ThreadEvents& thread : threads_) {
+      if (thread.kind == ThreadKind::kPlanned) continue;
       for (const Event& event : thread.events) {
         if (!range_.Has(event.clock)) continue;
         least = std::min(least, clocks_.OnFirst(thread.machine, event.begin_ns));
@@ -179,6 +215,7 @@ class Drawing {
   template <class Wanted>
   void AddKinds(const Wanted& wanted) {
     for (const ThreadEvents& thread : threads_) {
+      if (thread.kind == ThreadKind::kPlanned) continue;
       for (const Event& event : thread.events) {
         if (!range_.Has(event.clock) || !wanted(event.kind)) continue;
         if (event.kind == EventKind::kStep && !steps_[thread.index].insert(event.clock).second) {
@@ -195,37 +232,57 @@ class Drawing {
     }
   }
 
-  // From what was pushed to what was first made of it.
-  void AddFlows() {
+  // What was planned, beside each step that is drawn.
+  void AddPlanned() {
+    for (const PlannedSlice& planned : PlaceSteps(threads_, range_, clocks_)) {
+      const ThreadEvents& thread = threads_[planned.thread];
+      const std::string name = NameOf(thread, *planned.half);
+      const Slice slice = {.on = TrackOf(thread, *planned.half),
+                           .name = name,
+                           .category = TextOf(planned.half->kind).category,
+                           .begin = planned.begin - begin_,
+                           .end = planned.end - begin_};
+      writer_.Add(slice, {{"clock", planned.clock}});
+    }
+  }
+
+  struct FlowCount {
+    uint64_t from = 0, drawn = 0;
+  };
+  // From each event of one kind to the first of the other that has its flow.
+  FlowCount AddFlows(EventKind from_kind, EventKind to_kind) {
     struct End {
       TrackId track;
       Nanos at = 0;
     };
-    std::map<uint64_t, End> applied;
+    std::map<uint64_t, End> ends;
     for (const ThreadEvents& thread : threads_) {
       for (const Event& event : thread.events) {
-        if (event.kind != EventKind::kApply || !range_.Has(event.clock)) continue;
-        applied.try_emplace(event.flow, End{TrackOf(thread, event), At(thread, event.begin_ns)});
+        if (event.kind != to_kind || !range_.Has(event.clock)) continue;
+        ends.try_emplace(event.flow, End{TrackOf(thread, event), At(thread, event.begin_ns)});
       }
     }
+    FlowCount count;
     for (const ThreadEvents& thread : threads_) {
       for (const Event& event : thread.events) {
-        if (event.kind != EventKind::kPush || !range_.Has(event.clock)) continue;
-        ++timeline_.pushes;
-        const auto to = applied.find(event.flow);
-        if (to == applied.end()) continue;
+        if (event.kind != from_kind || !range_.Has(event.clock)) continue;
+        ++count.from;
+        const auto to = ends.find(event.flow);
+        if (to == ends.end()) continue;
         const Nanos from = At(thread, event.begin_ns);
-        const bool drawn = writer_.AddFlow(event.flow, TrackOf(thread, event), from,
-                                           to->second.track, to->second.at);
-        if (drawn) ++timeline_.flows;
+        if (writer_.AddFlow(event.flow, TrackOf(thread, event), from, to->second.track,
+                            to->second.at)) {
+          ++count.drawn;
+        }
       }
     }
+    return count;
   }
 
   void NoteSteps() {
     std::map<uint32_t, Clock> workers;  // and how far they have come
     for (const ThreadEvents& thread : threads_) {
-      if (thread.kind == ThreadKind::kShard) continue;
+      if (thread.kind == ThreadKind::kShard || thread.kind == ThreadKind::kPlanned) continue;
       Clock& latest = workers.try_emplace(thread.index, kNoClock).first->second;
       latest = std::max(latest, thread.latest);
     }

@@ -1,6 +1,7 @@
 // A job's timeline as a picture (trace_writer.h): a process a worker and a shard; steps, operators,
-// pushes, pulls and what they waited for, applies, and arrows from each push to its apply. A value
-// from events.
+// pushes, pulls and what they waited for, applies, and arrows from each push to its apply. Of a
+// split model, halves of parts, arrows of the blocks between seats, and what was planned of each
+// step. A value from events.
 #pragma once
 
 #include <cstddef>
@@ -20,6 +21,8 @@ struct Timeline {
   uint64_t steps = 0;              // in it, each once
   uint64_t pushes = 0;             // of its clocks
   uint64_t flows = 0;              // of these, with an arrow to what became of them
+  uint64_t blocks = 0;             // that seats gave one another
+  uint64_t block_flows = 0;        // of these, with an arrow to where they were taken
   uint64_t lost = 0;               // events whose room was needed for later ones, of all clocks
   uint64_t left_out = 0;           // that had no place in the file
   std::vector<std::string> notes;  // what is missing, a line each

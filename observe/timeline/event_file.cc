@@ -36,6 +36,8 @@ const char* StemOf(ThreadKind kind) {
       return "worker-device-";
     case ThreadKind::kShard:
       return "shard-";
+    case ThreadKind::kPlanned:
+      return "worker-planned-";
   }
   return "thread-";
 }

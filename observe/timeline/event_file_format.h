@@ -14,8 +14,11 @@ namespace soapstone::timeline {
 inline constexpr char kEventsSuffix[] = ".events";
 inline constexpr std::array<char, 8> kMagic = {'s', 'o', 'a', 'p', 'e', 'v', 't', '1'};
 
-enum class ThreadKind : uint32_t { kWorkerLoop = 0, kWorkerDevice = 1, kShard = 2 };
-inline constexpr uint32_t kThreadKinds = 3;
+// kPlanned is no thread: what a seat's device is to do in one iteration by the plan, halves whose
+// times count from its first, and one kStep of [0, an iteration), `with` the seat's team; of no
+// clock.
+enum class ThreadKind : uint32_t { kWorkerLoop = 0, kWorkerDevice = 1, kShard = 2, kPlanned = 3 };
+inline constexpr uint32_t kThreadKinds = 4;
 
 inline constexpr uint64_t kCapacity = 32'768;          // events of a thread
 inline constexpr uint64_t kCapacityMax = 1 << 20;      // that a reader takes

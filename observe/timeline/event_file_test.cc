@@ -48,6 +48,23 @@ class EventFileTest : public testing::Test {
   fs::path folder_;
 };
 
+// What was planned is of no clock: it is there whatever clocks are asked for, all of it.
+TEST_F(EventFileTest, WhatWasPlannedComesBackWhole) {
+  EventFileOptions options = Options(/*capacity=*/4 + kInHand);
+  options.kind = ThreadKind::kPlanned;
+  {
+    auto file = EventFile::Make(options);
+    ASSERT_TRUE(file.ok()) << file.status();
+    for (int i = 0; i < 4; ++i) (*file)->Write(At(0));
+  }
+  const auto folder = ReadFolder(folder_.string(), {.begin = 100, .end = 120});
+  ASSERT_TRUE(folder.ok()) << folder.status();
+  ASSERT_EQ(folder->threads.size(), 1u);
+  EXPECT_EQ(folder->threads[0].events.size(), 4u);
+  EXPECT_EQ(folder->threads[0].lost, 0u);
+  EXPECT_EQ(folder->threads[0].latest, kNoClock);
+}
+
 TEST_F(EventFileTest, ComesBack) {
   auto file = EventFile::Make(Options());
   ASSERT_TRUE(file.ok()) << file.status();

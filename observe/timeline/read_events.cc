@@ -89,6 +89,10 @@ absl::StatusOr<ThreadEvents> ReadEventFile(const std::string& path, const ClockR
   for (uint64_t i = whole.begin; i < whole.end; ++i) {
     const Event& event = slots[i % header.capacity];
     if (!IsSensible(event)) continue;
+    if (header.kind == ThreadKind::kPlanned) {
+      thread.events.push_back(event);
+      continue;
+    }
     thread.latest = std::max(thread.latest, event.clock);
     if (clocks.Has(event.clock)) thread.events.push_back(event);
   }

@@ -33,15 +33,22 @@ enum class EventKind : uint32_t {
   kCompletion = 14,  // took the word that a clock is complete
   kRead = 15,        // took a pull in hand
   kAnswer = 16,      // from its first look at a pull to the answer
+  // Of the device of a seat in a team; kForward and kBackward are halves, `with` the part.
+  kBatch = 17,  // read its samples
+  kTake = 18,   // put what another seat sent where its parts read it; `with`: the block
+  kGive = 19,   // handed over what another seat reads; `with`: the block
+  kRest = 20,   // as a straggler model, or a base time, asked
+  // Of a seat's loop.
+  kBlock = 21,  // handed to the transport; `with`: the block
 };
-inline constexpr uint32_t kKinds = 17;
+inline constexpr uint32_t kKinds = 22;
 
 // Times are of the steady clock of its machine.
 struct Event {
   Nanos begin_ns = 0;
   Nanos end_ns = 0;
   Clock clock = 0;
-  uint64_t flow = 0;  // the same of a push and of what its shard made of it; 0: none
+  uint64_t flow = 0;  // the same of a push and its apply, of a block's kGive and kTake; 0: none
   EventKind kind = EventKind::kNone;
   uint32_t with = 0;
   uint32_t parked_us = 0;  // of kPull: parts of it
@@ -72,13 +79,16 @@ class Ring {
   uint64_t next_ = 0;
 };
 
+// Slots that a reader takes for ones that the writer has in hand: of so many more than events are
+// ever written none is lost.
+inline constexpr uint64_t kInHand = 16;
+
 // Which events a copy of the slots holds whole, that was taken between `before` and `after` of
 // `written`. The slots beside the newest may be in the writer's hand.
 struct WholeEvents {
   uint64_t begin = 0, end = 0;  // indexes [begin, end) of Ring's; before `begin` they are lost
 };
 inline WholeEvents WholeEventsOf(uint64_t before, uint64_t after, uint64_t capacity) {
-  constexpr uint64_t kInHand = 16;
   const uint64_t begin = after + kInHand > capacity ? after + kInHand - capacity : 0;
   if (after < before) return {before, before};  // no such writer
   return {begin < before ? begin : before, before};

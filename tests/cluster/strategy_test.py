@@ -385,7 +385,6 @@ class RefusedTest(StrategyTestCase):
         for policy in ("easgd:tau=4", "allreduce", "backup:b=1", "value:v0=1", "essp:s=1", "softsync:n=2"):
             self.assertIn("does not take a model that is split", self.refuse(*run, f"--policy={policy}"))
         self.assertIn("on_nonfinite", self.refuse(*run, "--on_nonfinite=skip"))
-        self.assertIn("record_path", self.refuse(*run, f"--record={self.dir}/recording"))
         self.assertIn("shards_per_server", self.refuse(*run, "--shards_per_server=7"))
         self.assertIn("No such file", self.refuse("--strategy=/nowhere", "--workers=2"))
         self.assertIn("is a folder", self.refuse(f"--strategy={self.dir}", "--workers=2"))

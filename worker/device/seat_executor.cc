@@ -317,11 +317,13 @@ void SeatExecutor::CarryOut(const DeviceCommand& command, const RunSection& run,
   const int64_t samples = runner.samples();
   for (uint32_t s = run.first; s < run.last; ++s) {
     const SectionStep step = runner.section().steps[s];
+    const Nanos began = BeginStep();
     if (step.kind == SectionStep::Kind::kForward) {
       runner.Forward(step.index);
     } else {
       RunBackward(step.index, command.clock, running, &SumsOf(command));
     }
+    EndStep(step.kind, step.index, command, began);
   }
   if (command.clock >= options_.total_clocks) {
     tested_loss_ += runner.loss_sum() - loss;
@@ -430,12 +432,18 @@ void SeatExecutor::Complete(uint32_t piece, Clock clock, const Bound& running, S
 }
 
 void SeatExecutor::CarryOut(const DeviceCommand& command, const TakeCommand& take, DeviceEvent*) {
+  const Nanos began = BeginStep();
   LaneOf(command).running->runner->Take(take.index, take.block);
+  EndStep(SectionStep::Kind::kTake, take.number, command, began);
 }
 
 void SeatExecutor::CarryOut(const DeviceCommand& command, const GiveBlock& give,
                             DeviceEvent* event) {
-  event->frames.push_back(LaneOf(command).running->runner->Give(give.index));
+  models::SectionRunner& runner = *LaneOf(command).running->runner;
+  const Nanos began = BeginStep();
+  event->frames.push_back(runner.Give(give.index));
+  const uint32_t number = runner.section().outgoing[give.index].number;
+  EndStep(SectionStep::Kind::kGive, number, command, began);
 }
 
 void SeatExecutor::CarryOut(const DeviceCommand& command, const CollectBucket& collect,

@@ -17,6 +17,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <utility>
 #include <vector>
 
 #include "absl/status/statusor.h"
@@ -35,6 +36,14 @@
 
 namespace soapstone::worker {
 
+// A step of a section that was carried out.
+struct DoneStep {
+  models::SectionStep::Kind kind{};
+  uint32_t what = 0;  // kForward, kBackward: the part; kTake, kGive: the team's message
+  Clock clock = 0;
+  Nanos begin_ns = 0, end_ns = 0;
+};
+
 struct SeatExecutorOptions {
   // By samples of the team's batch; and of a batch of held-out samples, of `evaluation_batch`.
   std::map<uint64_t, std::shared_ptr<const models::Section>> sections;
@@ -52,7 +61,8 @@ struct SeatExecutorOptions {
   bool reads_ahead = false;  // values of the next clock come while one is computed
   bool takes_over = false;   // it may be given the micro-batches of a lost team besides
   std::function<Nanos()> now;
-  std::function<bool(Clock)> spoils;  // as ExecutorOptions::spoils
+  std::function<bool(Clock)> spoils;           // as ExecutorOptions::spoils
+  std::function<void(const DoneStep&)> watch;  // is told of each step; null: nobody is
 };
 
 // The outline of a section, without words (SeatOutline::grants, awaited).
@@ -69,6 +79,9 @@ class SeatExecutor {
   // parameters that parts read, what was pulled of them, their gradients along the tree, and blocks
   // that come before they are wanted. Where it may have to take over a team, with one taken over.
   uint64_t memory_bytes() const;
+
+  // In place of the options' watch, from now on.
+  void Watch(std::function<void(const DoneStep&)> watch) { options_.watch = std::move(watch); }
 
   // Carries out one command; appends its event, where one is wanted.
   void Run(const DeviceCommand& command, std::vector<DeviceEvent>* events);
@@ -149,6 +162,13 @@ class SeatExecutor {
   void AddPart(const Use& use, absl::Span<const float> gradient, uint32_t micro_batch, Sums* sums);
   void Complete(uint32_t piece, Clock clock, const Bound& running, Sums* sums);
   bool ReadsData(const models::Section& section) const;
+  Nanos BeginStep() const { return options_.watch == nullptr ? 0 : options_.now(); }
+  // What is taken over nobody watches: a clock has one step.
+  void EndStep(models::SectionStep::Kind kind, uint32_t what, const DeviceCommand& command,
+               Nanos begin) const {
+    if (options_.watch == nullptr || !command.taken_over.empty()) return;
+    options_.watch({kind, what, command.clock, begin, options_.now()});
+  }
 
   SeatExecutorOptions options_;
   models::Batches batches_;

@@ -132,6 +132,10 @@ class Simulator {
   // By task in the order in which tasks may begin; of a graph in micro-batches, devices' tasks in
   // that in which they are chosen.
   std::vector<TimelineTask> Timeline() { return timeline_.Record(); }
+  // Of IterationTime: the tasks of one iteration among many. Without staleness Timeline().
+  std::vector<TimelineTask> IterationTimeline() {
+    return now_.staleness() == 0 ? timeline_.Record() : timeline_.RecordIteration();
+  }
   // Task by task, where all of them would be more than there is room or time for: a thousand
   // devices have millions. kNever: there were some all the same.
   Nanos VisitTimeline(planner::Timeline::Visitor visit) { return timeline_.Visit(visit); }

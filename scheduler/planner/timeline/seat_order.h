@@ -8,6 +8,7 @@
 #include "scheduler/planner/timeline/timeline_task.h"
 #include "strategy/op_graph.h"
 #include "strategy/order.h"
+#include "strategy/planned_times.h"
 
 namespace soapstone::planner {
 
@@ -15,5 +16,9 @@ namespace soapstone::planner {
 // in a timeline nothing starts before what it waits for has ended. Empty where the timeline is: no
 // step that ends was found.
 Order SeatOrder(const OpGraph& graph, uint32_t devices, absl::Span<const TimelineTask> timeline);
+
+// When the halves of an order are run in a timeline of the same strategy, which may be of an
+// iteration among many: counted from the first of them. Empty where the timeline is.
+PlannedTimes SeatTimes(const Order& order, absl::Span<const TimelineTask> timeline);
 
 }  // namespace soapstone::planner

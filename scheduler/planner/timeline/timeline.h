@@ -79,6 +79,9 @@ class Timeline {
   Nanos Visit(Visitor visit);
   // All of them; none where Step is kNever.
   std::vector<TimelineTask> Record();
+  // The tasks of one of Iteration()'s, in steady state: times count from the first iteration's
+  // start. None where it is kNever. REQUIRES staleness
+  std::vector<TimelineTask> RecordIteration();
   // From now on runs without a cutoff ask it now and then, and end with kNever where it says so,
   // which gave_up() then says of the last one. nullptr: none asks. It must outlive them.
   void set_give_up(const std::function<bool()>* give_up) {
@@ -111,6 +114,7 @@ class Timeline {
   bool GiveUp() { return gave_up_ = give_up_ != nullptr && *give_up_ && (*give_up_)(); }
 
   const Visitor* visit_ = nullptr;
+  uint32_t visited_ = 0;  // the iteration of those that overlap
   const std::function<bool()>* give_up_ = nullptr;
   bool gave_up_ = false;
   // Memory of runs.

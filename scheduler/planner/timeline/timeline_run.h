@@ -328,13 +328,17 @@ class Timeline::Run {
       late_ |= queue.done > cutoff_;
     }
     queue.free = end;
-    if (!kMany && !kBounded && t_.visit_ != nullptr) [[unlikely]] {
+    if (!kBounded && t_.visit_ != nullptr && IsVisited(place)) [[unlikely]] {
       const BlockKind kind = tasks_[place.slot].kind();
       const bool connects = kind == BlockKind::kTransfer || kind == BlockKind::kGradient;
       const uint32_t of = connects ? in_.connections.edge(place.of).edges[0] : place.of;
       (*t_.visit_)({KindOf(kind), of, index, resource, ready, start, end});
     }
     return end;
+  }
+
+  bool IsVisited(const Place& place) const {
+    return !kMany || place.slot0 == t_.visited_ * in_.graph.slots();
   }
 
   static TaskKind KindOf(BlockKind kind) {
