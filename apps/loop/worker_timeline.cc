@@ -156,8 +156,9 @@ void WorkerTimeline::NoteSent(const std::vector<wire::Message>& messages) {
   if (messages.empty()) return;
   const Nanos now = NodeLoop::Now();
   for (const wire::Message& message : messages) {
-    if (message.type == MessageType::kBlock && !message.payload.empty()) {
-      const uint32_t number = wire::As<wire::Block>(message).number;
+    const auto* block = std::get_if<wire::Block>(&message.body);
+    if (block != nullptr && block->micro_batches.empty() && !message.payload.empty()) {
+      const uint32_t number = block->number;
       sent_.push_back({.begin_ns = now,
                        .clock = message.clock,
                        .flow = FlowOfBlock(team_, message.clock, number),
