@@ -44,8 +44,8 @@ class ExamplesTest(ClusterTestCase):
             self.assertEqual(checking.wait(60), 0, checking.output())
             with open(strategy) as file:
                 text = file.read()
-            # As `plan --for_workers` writes it: with the order of each seat.
-            self.assertRegex(text, r"\norder \{\n(  halves: \d+\n)+", strategy)
+            # As `plan --for_workers` writes it: with the order of each seat, and when each half was to run.
+            self.assertRegex(text, r"\norder \{\n(  halves: \d+\n)+  begin_ns: ", strategy)
             with open(path) as file:
                 self.assertRegex(file.read(), "# .*soapstone plan --config=examples/", path)
 

@@ -83,7 +83,7 @@ class TimelineTest(WindowTestCase):
         return by_clock[CLOCKS.start]
 
     def check(self, search, sync, teams=1, micro_batches=1):
-        self.write_job(micro_batches=micro_batches)
+        self.write_job(epochs=teams, micro_batches=micro_batches)
         strategy = self.plan(search, 2, micro_batches, sync=sync)
         with open(self.config) as file:
             text = file.read()
@@ -184,7 +184,7 @@ class WeightsTest(StrategyTestCase):
         first = f"{self.dir}/first.safetensors"
         whole = self.hash_of("--workers=1", f"--model_path={first}", "--seed=3")
         strategy = self.plan("expert", 3)
-        still = ("--optimizer=sgd:lr=1e-30", f"--initial_weights={first}")
+        still = ("--optimizer=sgd:lr=1e-46", f"--initial_weights={first}")
         self.assertEqual(self.split(strategy, 3, *still), whole)
 
 
