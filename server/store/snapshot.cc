@@ -20,6 +20,7 @@ Snapshot SnapshotTaker::Last(const Store& store) const {
 }
 
 std::optional<Cut> CutAssembler::Next() {
+  if (waiting_.empty()) return std::nullopt;
   ++steps_;
   uint64_t least = 0;
   for (std::deque<Snapshot>& shard : waiting_) {

@@ -93,5 +93,10 @@ TEST(SnapshotTakerTest, TakesOneEachTimeThatEnoughSamplesAreInTheStore) {
   EXPECT_NEAR(taken[0].slices[0].floats()[0] - last.slices[0].floats()[0], 7 * 0.25, 1e-5);
 }
 
+TEST(CutAssemblerTest, OfNoShardsThereIsNone) {
+  CutAssembler assembler(0);
+  EXPECT_FALSE(assembler.Next().has_value());
+}
+
 }  // namespace
 }  // namespace soapstone::server
