@@ -67,6 +67,7 @@ VirtualRun::VirtualRun(const VirtualOptions& options, ActorFactory factory,
       server_free_.resize(options.machine->servers().size());
     }
   }
+  workers_.reserve(factory_.job().workers);  // a peer that is copied is another one
   for (uint32_t w = 0; w < factory_.job().workers; ++w) {
     workers_.push_back({.engine = factory_.MakeEngine(WorkerId{w})});
     if (factory_.job().team != nullptr) {

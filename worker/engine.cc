@@ -1,6 +1,7 @@
 #include "worker/engine.h"
 
 #include <algorithm>
+#include <type_traits>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -13,6 +14,9 @@ namespace {
 using wire::Address;
 using wire::Message;
 using wire::MessageType;
+
+// Who keeps engines in a vector moves them: a copy would be another engine.
+static_assert(std::is_nothrow_move_constructible_v<Engine>);
 
 std::vector<size_t> RowBytes(const wire::Layout& layout) {
   std::vector<size_t> bytes;

@@ -46,7 +46,7 @@ void TeamTakeover::Agree() {
     in_force_.push_back({.teams = std::move(next.teams)});
     agreed_ = next.epoch;
     words_.erase(words_.begin(), words_.find(agreed_));
-    pending_.pop_front();
+    pending_.erase(pending_.begin());
   }
 }
 
@@ -73,7 +73,8 @@ void TeamTakeover::OnLoad(Clock clock, std::vector<Buffers> values) {
   CHECK(!holds() && clock > loaded_);
   loaded_ = clock;
   values_[clock] = std::move(values);
-  while (in_force_.size() > 1 && in_force_.front().until < clock) in_force_.pop_front();
+  while (in_force_.size() > 1 && in_force_.front().until < clock)
+    in_force_.erase(in_force_.begin());
   for (const InForce& roster : in_force_) Plan(roster.teams, clock);
   DropValues();
 }
@@ -86,7 +87,7 @@ std::vector<Buffers> TeamTakeover::ValuesOf(Clock clock) const {
 void TeamTakeover::Plan(const wire::Roster& teams, Clock clock) {
   for (const uint32_t team : wire::TeamsTakenOver(teams, WorkerId{options_->team()}, clock)) {
     if (!planned_.emplace(clock, team).second) continue;
-    std::deque<Clock>& due = lanes_[team].due;
+    std::vector<Clock>& due = lanes_[team].due;
     due.insert(std::upper_bound(due.begin(), due.end(), clock), clock);
   }
 }
@@ -119,7 +120,7 @@ bool TeamTakeover::Begin(uint64_t* next_run) {
           BuildSeatTakeover(options_->Inputs(), *outline, options_->MicroBatchesOf(team)));
       lane.samples = samples;
     }
-    lane.due.pop_front();
+    lane.due.erase(lane.due.begin());
     lane.run.emplace(lane.program, (*next_run)++, ProgramRun::Clocks{.step = clock, .shard = clock},
                      options_->layout->shard_count());
     begun = true;

@@ -26,7 +26,6 @@
 #pragma once
 
 #include <cstdint>
-#include <deque>
 #include <map>
 #include <memory>
 #include <optional>
@@ -90,7 +89,7 @@ class TeamTakeover {
     Clock until = kClockMax;
   };
   struct Lane {  // of a lost team
-    std::deque<Clock> due;
+    std::vector<Clock> due;
     std::optional<ProgramRun> run;
     std::shared_ptr<const Program> program;  // of steps of so many samples
     uint64_t samples = 0;
@@ -107,10 +106,10 @@ class TeamTakeover {
   Epoch admitted_ = 0;
   Clock loaded_ = kNoClock;
   std::map<Clock, std::vector<Buffers>> values_;  // by shard
-  std::deque<Pending> pending_;                   // by epoch
+  std::vector<Pending> pending_;                  // by epoch
   Epoch agreed_ = 0;                              // of the last that came into force
   std::map<Epoch, std::map<uint32_t, Clock>> words_;
-  std::deque<InForce> in_force_;
+  std::vector<InForce> in_force_;
   std::set<std::pair<Clock, uint32_t>> planned_;  // with the team
   std::map<uint32_t, Lane> lanes_;
   std::map<ShardId, wire::Message> deferred_;
