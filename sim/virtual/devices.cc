@@ -69,12 +69,14 @@ void VirtualRun::AddToShared(uint32_t index, const worker::DeviceCommand& comman
   }
   const absl::Span<const Nanos> steps = SeatSteps(index, command.clock);
   const double factor = stragglers_.Factor(WorkerId{index}, command.clock);
-  for (uint32_t s = run->first; s < run->last; ++s) {
-    SharedDevice::Work part = {.cost = std::llround(static_cast<double>(steps[s]) * factor),
-                               .clock = command.clock};
-    if (s + 1 == run->last) part.answer = std::move(answer);
-    worker.device.AddPart(std::move(part));
+  const auto cost = [&](uint32_t s) {
+    return static_cast<Nanos>(std::llround(static_cast<double>(steps[s]) * factor));
+  };
+  for (uint32_t s = run->first; s + 1 < run->last; ++s) {
+    worker.device.AddPart({.cost = cost(s), .clock = command.clock});
   }
+  worker.device.AddPart(
+      {.cost = cost(run->last - 1), .clock = command.clock, .answer = std::move(answer)});
 }
 
 void VirtualRun::TakeTurns(uint32_t index) {
