@@ -5,7 +5,6 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "base/piece_runs.h"
 #include "base/status_macros.h"
 #include "cluster/actor_options.h"
 #include "cluster/evaluator.h"
@@ -68,9 +67,6 @@ class Backing {
       : job_(InVirtualTime(job, stragglers)),
         options_(options),
         own_parameters_(stragglers.fails() || job.specs.policy.keeps_parameters()),
-        whole_(job.team != nullptr
-                   ? std::make_shared<const wire::Layout>(wire::Layout::Whole(job.graph->params()))
-                   : job.layout),
         cuts_(0) {}
 
   absl::Status Prepare();
@@ -97,8 +93,6 @@ class Backing {
   }
   absl::StatusOr<Device> MakeDevice(WorkerId worker);
   absl::Status PrepareDevices();
-  // Buffers by slice of each shard, as `whole_` has them.
-  std::vector<Buffers> WholeOf(std::vector<Buffers> slices) const;
   server::Store MakeStore(ShardId shard);
   void Run(Device* device, const worker::DeviceCommand& command,
            std::vector<worker::DeviceEvent>* events);
@@ -121,8 +115,7 @@ class Backing {
   std::vector<server::Store> stores_;  // by shard; they share the shards' tensors
   // Decentralised policies: by worker, what its peer keeps.
   std::vector<std::shared_ptr<server::PeerVectors>> peers_;
-  uint64_t next_point_ = 0;                    // of theirs: samples trained
-  std::shared_ptr<const wire::Layout> whole_;  // of the model as it is evaluated
+  uint64_t next_point_ = 0;  // of theirs: samples trained
   std::unique_ptr<Evaluator> evaluator_;
   // Of shards that have parameters; none: one point, at the end.
   struct Taker {
@@ -164,7 +157,8 @@ absl::Status Backing::PrepareDevices() {
 
 absl::Status Backing::Prepare() {
   SOAP_RETURN_IF_ERROR(PrepareDevices());
-  SOAP_ASSIGN_OR_RETURN(Evaluator evaluator, Evaluator::Create(*job_.graph, job_.data, whole_));
+  SOAP_ASSIGN_OR_RETURN(Evaluator evaluator,
+                        Evaluator::Create(*job_.graph, job_.data, job_.layout));
   evaluator_ = std::make_unique<Evaluator>(std::move(evaluator));
   for (uint32_t w = 0; w < job_.workers && job_.specs.policy.decentralised(); ++w) {
     peers_.push_back(server::MakePeerVectors(cluster::PeerVectorsOptionsOf(job_)));
@@ -286,39 +280,8 @@ void Backing::OnSettled(const sim::TrainingMoment& moment) {
   AddPoint(moment, std::move(slices));
 }
 
-std::vector<Buffers> Backing::WholeOf(std::vector<Buffers> slices) const {
-  if (job_.team == nullptr) return slices;
-  std::vector<BufferPool::Block> values;  // by parameter of the model
-  BufferPool pool;
-  for (const ParamSpec& param : whole_->params()) {
-    values.push_back(pool.Take(param.elements() * sizeof(float)));
-  }
-  for (uint32_t k = 0; k < slices.size(); ++k) {
-    const std::vector<wire::Slice>& of_shard = job_.layout->slices(ShardId{k});
-    for (size_t i = 0; i < of_shard.size(); ++i) {
-      const wire::Slice& slice = of_shard[i];
-      const ParamSpec& piece = job_.layout->params()[Index(slice.param)];
-      const absl::Span<const float> from = slices[k][i].floats();
-      const absl::Span<float> to = values[piece.piece->param].floats();
-      const PieceRuns runs(piece);
-      for (uint64_t e = slice.begin; e < slice.end;) {
-        const PieceRuns::Run run = runs.RunAt(e);
-        const uint64_t count = std::min(run.count, slice.end - e);
-        std::copy_n(from.data() + (e - slice.begin), count, to.data() + run.at);
-        e += count;
-      }
-    }
-  }
-  std::vector<Buffers> whole(1);
-  for (const wire::Slice& slice : whole_->slices(ShardId{0})) {
-    whole[0].push_back(values[Index(slice.param)].View(slice.begin * sizeof(float),
-                                                       slice.elements() * sizeof(float)));
-  }
-  return whole;
-}
-
 void Backing::AddPoint(const sim::TrainingMoment& moment, std::vector<Buffers> slices) {
-  const HeldOut test = evaluator_->Evaluate(WholeOf(std::move(slices)));
+  const HeldOut test = evaluator_->Evaluate(std::move(slices));
   // Samples that no point has yet; else the loss is the latest point's.
   const uint64_t fresh = moment.samples - point_.samples;
   double train_loss = curve_.empty() ? 0 : curve_.back().train_loss;
