@@ -71,7 +71,9 @@ uint64_t FingerprintOf(const Job& job, const std::string& model_sha256) {
 absl::StatusOr<uint64_t> CurveStepOf(const Job& job) {
   constexpr uint64_t kPoints = 60;
   constexpr uint64_t kPointsMax = 1000;
-  const uint64_t samples = job.train_samples * job.config.training().epochs();
+  const wire::Training& training = job.config.training();
+  const uint64_t samples = std::min<uint64_t>(job.train_samples * training.epochs(),
+                                              job.total_clocks * training.batch());
   const uint64_t every = job.config.output().curve_every();
   if (every == 0) return std::max<uint64_t>(1, samples / kPoints);
   if (samples / every <= kPointsMax) return every;
@@ -197,6 +199,8 @@ void SetClocks(Job* job) {
   const Clock samples = static_cast<Clock>(job->train_samples);
   job->clocks_per_epoch = (samples + training.batch() - 1) / training.batch();
   job->total_clocks = job->clocks_per_epoch * training.epochs();
+  if (training.steps() > 0)
+    job->total_clocks = std::min<Clock>(job->total_clocks, training.steps());
 }
 
 // The model and its data. Its layout's parameters and tables are in `params` and `options`.

@@ -3,6 +3,7 @@
 // and shared by all parts of the process.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <memory>
 #include <string>
@@ -45,6 +46,12 @@ bool IsLanguageModel(const Job& job);
 // them, each worker values and a gradient, unless its device has them. What else they need each
 // says for itself, and seats of a strategy what they hold. Error: ResourceExhausted.
 absl::Status CheckParametersFit(const Job& job, uint64_t available_bytes);
+
+// Those that it begins: fewer than its configuration says where that ends it after some steps.
+inline uint32_t EpochsOf(const Job& job) {
+  return static_cast<uint32_t>((job.total_clocks + job.clocks_per_epoch - 1) /
+                               std::max<Clock>(1, job.clocks_per_epoch));
+}
 
 inline Nanos NanosOf(double seconds) {
   return static_cast<Nanos>(seconds * static_cast<double>(kSecond));

@@ -50,6 +50,10 @@ absl::Status CheckTraining(const wire::JobConfig& config) {
     return Invalid(absl::StrCat("training.on_nonfinite: \"", training.on_nonfinite(),
                                 "\" is neither stop nor skip"));
   }
+  if (training.evaluation() != "end" && training.evaluation() != "none") {
+    return Invalid(absl::StrCat("training.evaluation: \"", training.evaluation(),
+                                "\" is neither end nor none"));
+  }
   if (!(training.base_ms() >= 0 && training.base_ms() <= 3.6e6)) {
     return Invalid(
         absl::StrCat("training.base_ms: ", training.base_ms(), " is not within 0 and 3600000 ms"));
@@ -334,6 +338,7 @@ void FillDefaults(wire::JobConfig* config) {
   if (training->schedule().empty()) training->set_schedule("constant");
   if (training->stragglers().empty()) training->set_stragglers("none");
   if (training->on_nonfinite().empty()) training->set_on_nonfinite("stop");
+  if (training->evaluation().empty()) training->set_evaluation("end");
   wire::Cluster* cluster = config->mutable_cluster();
   if (training->micro_batches() == 0) {
     const uint32_t micro_batches_each = cluster->rebalance() ? kLeavesEachToRebalance : 1;

@@ -178,6 +178,8 @@ TEST(CheckJobConfig, StragglersAreChecked) {
               HasSubstr("nan:worker=9: there are"));
   EXPECT_THAT(ErrorWith("on_nonfinite", "ignore"),
               HasSubstr("training.on_nonfinite: \"ignore\" is neither stop nor skip"));
+  EXPECT_THAT(ErrorWith("evaluation", "often"),
+              HasSubstr("training.evaluation: \"often\" is neither end nor none"));
   EXPECT_THAT(ErrorWith("base_ms", "-1"), HasSubstr("training.base_ms: -1 is not within"));
 }
 

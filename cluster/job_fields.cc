@@ -49,6 +49,7 @@ constexpr JobField kFields[] = {
     {"missing", "data.missing",
      "csv: a missing value: stop: is an error; drop: its row is left out and counted [stop]"},
     {"epochs", "training.epochs", "Passes over the training data"},
+    {"steps", "training.steps", "End after so many steps, if the epochs have more [all of them]"},
     {"batch", "training.batch", "Samples of a global batch, over all workers"},
     {"micro_batches", "training.micro_batches",
      "Leaves of the fixed summation tree [as many as workers]"},
@@ -62,6 +63,8 @@ constexpr JobField kFields[] = {
     {"on_nonfinite", "training.on_nonfinite",
      "What a worker does with a gradient that is not finite: stop: it ends the job with exit code "
      "79; skip: it is left out and counted [stop]"},
+    {"evaluation", "training.evaluation",
+     "Of held-out samples: end: once the model is trained; none [end]"},
     {"base_ms", "training.base_ms",
      "Stretch an iteration to this many ms, times its straggler factor [as long as it takes]"},
     {"servers", "cluster.servers", "Server processes [of train: 1]"},

@@ -83,6 +83,7 @@ scheduler::CoordinatorOptions CoordinatorOptionsOf(const Job& job, uint64_t sess
       .heartbeat_ns = NanosOf(cluster.heartbeat_s()),
       .timeout_ns = job.patience_ns,
       .start_timeout_ns = NanosOf(cluster.start_timeout_s()),
+      .evaluate = job.config.training().evaluation() != "none",
       .rebalance = {.micro_batch_count = job.rebalance ? job.micro_batches : 0},
       .team = job.team != nullptr ? std::optional(job.team->shape) : std::nullopt,
       .needs_all_teams = job.specs.policy.takes_over(),
@@ -99,7 +100,7 @@ SchedulerNode::SchedulerNode(std::shared_ptr<const Job> job,
       coordinator_(CoordinatorOptionsOf(*job_, session)),
       meter_({.clocks = job_->total_clocks,
               .clocks_per_epoch = job_->clocks_per_epoch,
-              .epochs = job_->config.training().epochs(),
+              .epochs = EpochsOf(*job_),
               .language_model = IsLanguageModel(*job_)}),
       reports_(reports) {
   loop_.transport().SetSelf(wire::Address::Scheduler());
@@ -311,7 +312,7 @@ NodeStatus SchedulerNode::StatusNow(Nanos now) const {
   job.decentralised = job_->specs.policy.decentralised();
   job.progress = last_progress_;
   job.progress.clocks = job_->total_clocks;
-  job.progress.epochs = job_->config.training().epochs();
+  job.progress.epochs = EpochsOf(*job_);
   if (job.progress.samples == 0) job.progress.eta_s = -1;  // nothing is known of it
   job.progress.workers = coordinator_.Present(wire::Role::kWorker);
   job.shards = LagsNow(now);

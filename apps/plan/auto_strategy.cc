@@ -4,6 +4,7 @@
 #include <filesystem>
 #include <iostream>
 #include <memory>
+#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -12,6 +13,7 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "absl/strings/str_join.h"
 #include "absl/strings/str_replace.h"
 #include "absl/strings/str_split.h"
 #include "absl/strings/strip.h"
@@ -48,6 +50,19 @@ std::string MsText(Nanos ns) {
 
 void SayOfAuto(const std::string& line) {
   std::cerr << kSoapstone << ": --strategy=auto: " << line << std::endl;
+}
+
+std::string OneLine(const absl::Status& status) {
+  return absl::StrReplaceAll(status.message().substr(0, kReasonCharsMax), {{"\n", " "}});
+}
+
+std::string TriedText(const TriedSteps& tried) {
+  if (tried.split_ns == 0) return "";
+  return absl::StrCat("tried, ", MsText(tried.split_ns), " and ", MsText(tried.whole_ns), "; ");
+}
+
+bool Gains(Nanos found, Nanos data) {
+  return static_cast<double>(data) >= kGainMin * static_cast<double>(found);
 }
 
 std::string WithoutField(const absl::Status& status) {
@@ -194,9 +209,10 @@ class Finding {
       found = {.found_ns = planned->found_ns,
                .data_ns = planned->data_ns,
                .synchronization = planned->synchronization};
+      const absl::Status tried = TryWhereItCounts(scratch, &found);
+      if (!tried.ok()) found.none = absl::StrCat("what was found was tried: ", OneLine(tried));
     } else {
-      found.none =
-          absl::StrReplaceAll(planned.status().message().substr(0, kReasonCharsMax), {{"\n", " "}});
+      found.none = OneLine(planned.status());
     }
     WriteWholeFile(scratch.File(kStep), found.ToText()).IgnoreError();  // then it is not there
   }
@@ -232,6 +248,20 @@ class Finding {
                     options);
   }
 
+  // Where the prediction would take it, and data parallelism runs too: on this machine, which it is
+  // planned for.
+  absl::Status TryWhereItCounts(const ScratchFolder& scratch, FoundStep* found) const {
+    const bool choice = found->data_ns > 0 && whole_runs_.ok() && flags_.machine_path.empty();
+    if (!choice || !WhyNotTaken(*found, true).empty()) return absl::OkStatus();
+    SayOfAuto(absl::StrCat("a step of ", MsText(found->found_ns), " is predicted, and ",
+                           MsText(found->data_ns), " by data parallelism: trying both"));
+    SOAP_ASSIGN_OR_RETURN(const wire::JobConfig split, SplitBy(scratch.File(kStrategy)));
+    SOAP_ASSIGN_OR_RETURN(
+        found->tried,
+        TrySteps(split, whole_, std::max(found->found_ns, found->data_ns), scratch.path()));
+    return absl::OkStatus();
+  }
+
   // All teams share this machine, of whose devices one team is planned for. Long steps are stood
   // for by shorter work.
   absl::Status MeasureThis(const PlanningOptions& options, Nanos step) const {
@@ -260,16 +290,22 @@ class Finding {
     return kExitOk;
   }
 
+  absl::StatusOr<wire::JobConfig> SplitBy(const std::string& strategy) const {
+    wire::JobConfig split = config_;
+    split.mutable_cluster()->set_strategy(strategy);
+    SOAP_RETURN_IF_ERROR(FillFromStrategy(&split));
+    FillDefaults(&split);
+    return split;
+  }
+
   absl::StatusOr<int> Take(const std::string& planned, const FoundStep& found,
                            wire::JobConfig* settled) const {
-    wire::JobConfig split = config_;
-    split.mutable_cluster()->set_strategy(planned);
-    absl::Status runs = FillFromStrategy(&split);
-    FillDefaults(&split);
-    if (runs.ok()) runs = PrepareJob(split).status();
+    absl::StatusOr<wire::JobConfig> by = SplitBy(planned);
+    const absl::Status runs = by.ok() ? PrepareJob(*by).status() : by.status();
     if (!runs.ok()) {
       return TakeNone(absl::StrCat("what was found does not run: ", WithoutField(runs)), settled);
     }
+    wire::JobConfig split = *std::move(by);
     SOAP_RETURN_IF_ERROR(WriteFile(planned));
     split.mutable_cluster()->set_strategy(path_);
     if (!log_dir_.empty()) split.mutable_output()->set_log_dir(log_dir_);
@@ -281,10 +317,10 @@ class Finding {
         found.synchronization == planner::NameOf(planner::Synchronization::kOwner)
             ? "kept by the workers"
             : "kept by servers";
-    SayOfAuto(
-        absl::StrCat("a step of ", MsText(found.found_ns), " is predicted, ", data, "; ",
-                     micro_batches == 1 ? "" : absl::StrCat(micro_batches, " micro-batches, "),
-                     "parameters ", kept, ": ", path_));
+    SayOfAuto(absl::StrCat(
+        "a step of ", MsText(found.found_ns), " is predicted, ", data, "; ", TriedText(found.tried),
+        micro_batches == 1 ? "" : absl::StrCat(micro_batches, " micro-batches, "), "parameters ",
+        kept, ": ", path_));
     *settled = std::move(split);
     return kExitOk;
   }
@@ -318,34 +354,45 @@ absl::StatusOr<int> FindStrategy(const NodeFlags& flags, wire::JobConfig* config
 }
 
 std::string FoundStep::ToText() const {
-  return absl::StrCat(found_ns, "\n", data_ns, "\n", synchronization, "\n", none);
+  return absl::StrJoin(
+      std::tuple(found_ns, data_ns, tried.split_ns, tried.whole_ns, synchronization, none), "\n");
 }
 
 absl::StatusOr<FoundStep> FoundStep::FromText(const std::string& text) {
-  const std::vector<std::string> lines = absl::StrSplit(text, absl::MaxSplits('\n', 3));
+  const std::vector<std::string> lines = absl::StrSplit(text, absl::MaxSplits('\n', 5));
   FoundStep found;
-  if (lines.size() != 4 || !absl::SimpleAtoi(lines[0], &found.found_ns) ||
-      !absl::SimpleAtoi(lines[1], &found.data_ns)) {
-    return absl::InternalError("--strategy=auto: what was planned cannot be read");
-  }
-  found.synchronization = lines[2];
-  found.none = lines[3];
+  Nanos* const numbers[] = {&found.found_ns, &found.data_ns, &found.tried.split_ns,
+                            &found.tried.whole_ns};
+  bool good = lines.size() == 6;
+  for (size_t i = 0; good && i < 4; ++i) good = absl::SimpleAtoi(lines[i], numbers[i]);
+  if (!good) return absl::InternalError("--strategy=auto: what was planned cannot be read");
+  found.synchronization = lines[4];
+  found.none = lines[5];
   return found;
 }
 
 std::string WhyNotTaken(const FoundStep& found, bool data_runs) {
   if (!found.none.empty()) return found.none;
   if (found.data_ns == 0 || !data_runs) return "";
-  const bool gains =
-      static_cast<double>(found.data_ns) >= kGainMin * static_cast<double>(found.found_ns);
-  const bool counts = found.data_ns - found.found_ns >= kGainLeast;
-  if (gains && counts) return "";
-  return absl::StrFormat(
-      "the best that was found is predicted to take %s a step and data parallelism %s, %s",
-      MsText(found.found_ns), MsText(found.data_ns),
-      gains
-          ? absl::StrCat("less than ", MsText(kGainLeast), " more: such steps are mostly messages")
-          : absl::StrFormat("less than %.0f%% more", 100 * (kGainMin - 1)));
+  const auto less = [](const char* how, Nanos ours, Nanos data, const std::string& than) {
+    return absl::StrCat("the best that was found ", how, MsText(ours),
+                        " a step and data parallelism ", MsText(data), ": it gains less than ",
+                        than);
+  };
+  constexpr char kPredicted[] = "is predicted to take ";
+  const std::string share = absl::StrFormat("%.0f%%", 100 * (kGainMin - 1));
+  if (!Gains(found.found_ns, found.data_ns)) {
+    return less(kPredicted, found.found_ns, found.data_ns, share);
+  }
+  if (found.data_ns - found.found_ns < kGainLeast) {
+    return less(kPredicted, found.found_ns, found.data_ns,
+                absl::StrCat(MsText(kGainLeast), ", and such steps are mostly messages"));
+  }
+  const TriedSteps& tried = found.tried;
+  if (tried.split_ns == 0 || Gains(tried.split_ns, tried.whole_ns)) return "";
+  return absl::StrCat(less("takes ", tried.split_ns, tried.whole_ns, share),
+                      " (tried; predicted were ", MsText(found.found_ns), " and ",
+                      MsText(found.data_ns), ")");
 }
 
 std::string StrategyName(const wire::JobConfig& config) {

@@ -8,6 +8,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "apps/cli/node_flags.h"
+#include "apps/plan/strategy_trial.h"
 #include "base/ids.h"
 #include "wire/config/job.pb.h"
 
@@ -17,14 +18,16 @@ namespace soapstone::apps {
 // --machine, and what the model's operators take; plans for a team of the job's, within
 // --plan_budget. The strategy is written beside the model, else into the folder of logs. Says on
 // standard error what it does, and in a line what came of it. Where no strategy is found that is
-// predicted to be 1.05 times as fast as data parallelism, and half a millisecond, the job is
-// settled without one. REQUIRES: this process has one thread.
+// predicted to be 1.05 times as fast as data parallelism, and half a millisecond, or real steps of
+// the one that is found are not, the job is settled without one; with --machine none are tried.
+// REQUIRES: this process has one thread.
 absl::StatusOr<int> FindStrategy(const NodeFlags& flags, wire::JobConfig* config);
 
 // What planning came to.
 struct FoundStep {
   Nanos found_ns = 0;
   Nanos data_ns = 0;            // the fastest data parallelism; 0: none fits
+  TriedSteps tried;             // 0: they were not
   std::string synchronization;  // of what was found
   std::string none;             // why nothing was found; empty: something was
   std::string ToText() const;

@@ -24,6 +24,16 @@ TEST(AutoStrategy, WhatGainsLessThanATwentiethIsLeft) {
               HasSubstr("mostly messages"));
 }
 
+TEST(AutoStrategy, WhatWasTriedCountsMoreThanWhatWasPredicted) {
+  FoundStep found = {.found_ns = 10'000'000, .data_ns = 20'000'000};
+  found.tried = {.split_ns = 61'000'000, .whole_ns = 13'000'000};
+  EXPECT_THAT(WhyNotTaken(found, true), HasSubstr("takes 61 ms a step and data parallelism 13 ms"));
+  found.tried = {.split_ns = 12'500'000, .whole_ns = 13'000'000};
+  EXPECT_THAT(WhyNotTaken(found, true), HasSubstr("gains less than 5% (tried"));
+  found.tried = {.split_ns = 12'000'000, .whole_ns = 13'000'000};
+  EXPECT_EQ(WhyNotTaken(found, true), "");
+}
+
 TEST(AutoStrategy, WhereDataParallelismDoesNotRunAnyPlanIsTaken) {
   EXPECT_EQ(WhyNotTaken({.found_ns = 100, .data_ns = 0}, true), "");
   EXPECT_EQ(WhyNotTaken({.found_ns = 100, .data_ns = 100}, false), "");
@@ -31,7 +41,11 @@ TEST(AutoStrategy, WhereDataParallelismDoesNotRunAnyPlanIsTaken) {
 }
 
 TEST(AutoStrategy, WhatWasFoundComesBackFromItsText) {
-  const FoundStep found = {.found_ns = 3, .data_ns = 4, .synchronization = "owner", .none = "a\nb"};
+  const FoundStep found = {.found_ns = 3,
+                           .data_ns = 4,
+                           .tried = {.split_ns = 5, .whole_ns = 6},
+                           .synchronization = "owner",
+                           .none = "a\nb"};
   const absl::StatusOr<FoundStep> read = FoundStep::FromText(found.ToText());
   ASSERT_TRUE(read.ok()) << read.status();
   EXPECT_EQ(read->ToText(), found.ToText());

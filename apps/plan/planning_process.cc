@@ -73,17 +73,6 @@ ProcessEnd AwaitPlan(pid_t child, const sigset_t& signals) {
 
 }  // namespace
 
-ScratchFolder::ScratchFolder() {
-  std::error_code error;
-  path_ = (std::filesystem::temp_directory_path(error) / "soapstone-plan-XXXXXX").string();
-  made_ = !error && mkdtemp(path_.data()) != nullptr;
-}
-
-ScratchFolder::~ScratchFolder() {
-  std::error_code ignored;
-  if (made_) std::filesystem::remove_all(path_, ignored);
-}
-
 absl::StatusOr<ProcessEnd> RunApart(const ScratchFolder& folder,
                                     const std::function<void()>& work) {
   sigset_t signals = StopSignals();

@@ -7,24 +7,9 @@
 #include <string>
 
 #include "absl/status/statusor.h"
+#include "apps/profile/scratch_folder.h"
 
 namespace soapstone::apps {
-
-// A folder that is gone when this is.
-class ScratchFolder {
- public:
-  ScratchFolder();
-  ~ScratchFolder();
-  ScratchFolder(const ScratchFolder&) = delete;
-  ScratchFolder& operator=(const ScratchFolder&) = delete;
-  bool made() const { return made_; }
-  std::string File(const std::string& name) const { return path_ + "/" + name; }
-  const std::string& path() const { return path_; }
-
- private:
-  std::string path_;
-  bool made_ = false;
-};
 
 // How it went.
 struct ProcessEnd {

@@ -2,24 +2,16 @@
 
 #include <algorithm>
 #include <cmath>
-#include <filesystem>
 #include <fstream>
-#include <map>
 #include <memory>
-#include <sstream>
 #include <string>
 #include <utility>
-#include <vector>
 
-#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_split.h"
-#include "apps/cli/console.h"
-#include "apps/cli/launcher.h"
+#include "apps/profile/quiet_job.h"
+#include "apps/profile/scratch_folder.h"
 #include "apps/profile/step_profile.h"
-#include "base/exit_codes.h"
 #include "base/status_macros.h"
-#include "cluster/iteration_trace.h"
 #include "cluster/job_config.h"
 #include "compute/cpu/backend.h"
 #include "models/zoo/zoo.h"
@@ -41,27 +33,6 @@ struct ProbeSize {
 constexpr ProbeSize kSmall = {.side = 4, .classes = 2};
 constexpr ProbeSize kLarge = {.side = 32, .classes = 1024};
 
-// A folder that is gone when this is.
-class TemporaryFolder {
- public:
-  TemporaryFolder() {
-    path_ = (std::filesystem::temp_directory_path() / "soapstone-probe-XXXXXX").string();
-    made_ = mkdtemp(path_.data()) != nullptr;
-  }
-  ~TemporaryFolder() {
-    std::error_code ignored;
-    if (made_) std::filesystem::remove_all(path_, ignored);
-  }
-  TemporaryFolder(const TemporaryFolder&) = delete;
-  TemporaryFolder& operator=(const TemporaryFolder&) = delete;
-  bool made() const { return made_; }
-  const std::string& path() const { return path_; }
-
- private:
-  std::string path_;
-  bool made_ = false;
-};
-
 // Labels up to the last class, so that the model has as many.
 void WriteSamples(const ProbeSize& size, const std::string& path) {
   std::ofstream file(path);
@@ -71,36 +42,10 @@ void WriteSamples(const ProbeSize& size, const std::string& path) {
   }
 }
 
-// Median time between the ends of a worker's successive iterations.
-absl::StatusOr<double> MedianStepNs(const std::string& trace) {
-  std::ifstream file(trace);
-  std::string line;
-  std::getline(file, line);
-  const std::vector<std::string> names = absl::StrSplit(line, ',');
-  const auto end =
-      static_cast<size_t>(std::find(names.begin(), names.end(), "end_us") - names.begin());
-  std::map<std::string, std::vector<double>> ends;  // by worker
-  while (std::getline(file, line)) {
-    const std::vector<std::string> row = absl::StrSplit(line, ',');
-    double us = 0;
-    if (end >= row.size() || !absl::SimpleAtod(row[end], &us)) continue;
-    ends[row[0]].push_back(us);
-  }
-  std::vector<double> steps;
-  for (const auto& [worker, of] : ends) {
-    for (size_t i = kWarmUp + 1; i < of.size(); ++i) steps.push_back(of[i] - of[i - 1]);
-  }
-  if (steps.empty()) return absl::InternalError(absl::StrCat(trace, ": no iterations"));
-  const auto middle = steps.begin() + static_cast<ptrdiff_t>(steps.size() / 2);
-  std::nth_element(steps.begin(), middle, steps.end());
-  return 1000 * *middle;
-}
-
 absl::StatusOr<double> StepOfCluster(const ProbeSize& size, uint32_t workers, uint32_t servers) {
-  const TemporaryFolder folder;
+  const ScratchFolder folder;
   if (!folder.made()) return absl::InternalError(absl::StrCat("cannot make ", folder.path()));
-  const std::string samples = absl::StrCat(folder.path(), "/samples.csv");
-  const std::string trace = absl::StrCat(folder.path(), "/trace.csv");
+  const std::string samples = folder.File("samples.csv");
   WriteSamples(size, samples);
   wire::JobConfig config;
   config.set_model("softmax");
@@ -114,17 +59,8 @@ absl::StatusOr<double> StepOfCluster(const ProbeSize& size, uint32_t workers, ui
   config.mutable_training()->set_optimizer("sgd:lr=0.0001");
   config.mutable_cluster()->set_workers(workers);
   config.mutable_cluster()->set_servers(servers);
-  config.mutable_output()->set_log_dir(absl::StrCat(folder.path(), "/logs"));
-  config.mutable_output()->set_trace_path(trace);
   FillDefaults(&config);
-  SOAP_ASSIGN_OR_RETURN(LauncherOptions options, PrepareLaunch(std::move(config)));
-  std::ostringstream said;
-  Console console(&said, false);
-  if (Launcher(std::move(options), &console).Run() != kExitOk) {
-    return absl::InternalError(absl::StrCat("the job of the probe failed: ", said.str()));
-  }
-  SOAP_RETURN_IF_ERROR(JoinTraceParts(trace, workers));
-  return MedianStepNs(trace);
+  return MedianStepOfJob(std::move(config), folder.path(), kWarmUp);
 }
 
 absl::StatusOr<double> OperatorsOf(const ProbeSize& size) {
