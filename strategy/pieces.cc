@@ -19,7 +19,7 @@ using models::Range;
 // set, nothing of it would be on its way before the last gradient is there; and of a small set a
 // message costs more than the wait.
 constexpr int64_t kStageShare = 8;  // of what the same seats hold, a stage has the eighth part
-constexpr int64_t kStageBytesMin = 1 << 20;
+constexpr int64_t kStageBytesMin = 1 << 18;
 
 struct Held {
   Block block;

@@ -372,7 +372,7 @@ void Engine::IssuePull(Nanos now, ProgramRun* run, uint32_t index, ShardId shard
   if (timer.has_value()) out.outbox->SetTimer(kWatch, *timer);
   if (!pulls_.IsComing(*run, shard)) {
     out.outbox->Send(MessageFor(run, index));
-  } else if (pulls_.TakeEarly(shard, run->read_clock(), &progress_)) {
+  } else if (!HoldsLoads() && pulls_.TakeEarly(shard, run->read_clock(), &progress_)) {
     run->Satisfy(index);
   }
 }

@@ -117,6 +117,7 @@ class Engine {
   // Of a seat, what its team takes over for lost ones (engine_takeover.cc).
   void OnRosterOfTeam(Nanos now, EngineOutput out);
   void OnLoaded(Nanos now, const wire::Message& message, EngineOutput out);
+  void TakeEarlyValues(Nanos now, EngineOutput out);
   void AdvanceTakeover(Nanos now, EngineOutput out);
   // Goes on with what was held while the words of some seats were not here.
   void GoOnIfAgreed(Nanos now, bool held, EngineOutput out);

@@ -58,6 +58,7 @@ ProgramInputs EngineOptions::Inputs() const {
           .ops = ops.get(),
           .ordered_reads = policy.ordered_reads(),
           .by_transfer_stages = by_transfer_stages(),
+          .asks_early = asks_early(),
           .reads_ahead = seat != nullptr && seat->reads_ahead,
           .whole_nodes = skip_not_finite,
           .keys_of_micro_batches = takes_over() ? micro_batch_count : 0};

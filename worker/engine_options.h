@@ -49,8 +49,14 @@ struct EngineOptions {
   Nanos patience_ns = 5 * kSecond;          // with values that were asked for
   std::shared_ptr<const SeatOptions> seat;  // null: the worker runs the whole model
 
-  // Each shard's values are loaded when the forward pass comes to them, and asked for ahead.
+  // Each shard's values are loaded when the forward pass comes to them.
   bool by_transfer_stages() const { return policy.pulls_ahead() && layout->transfer_stages() > 1; }
+  // So that the values of some shards come while gradients of others are still sent: of a seat that
+  // neither runs nor reads ahead anyway, too.
+  bool asks_early() const {
+    const bool asks_later = seat == nullptr || seat->lead > 0 || seat->reads_ahead;
+    return policy.pulls_ahead() && (layout->transfer_stages() > 1 || !asks_later);
+  }
   // The clock of a local step, as shards count.
   Clock ShardClock(Clock step) const { return step / policy.period(); }
   // The clock of a read after `steps` local steps, as who answers it counts.

@@ -82,7 +82,21 @@ void Engine::GoOnIfAgreed(Nanos now, bool held, EngineOutput out) {
   AdvanceTakeover(now, out);
   if (!held) return;
   for (const Message& reply : team_.takeover.TakeDeferred()) OnPullReply(now, reply, out);
+  TakeEarlyValues(now, out);
   if (phase_ == Phase::kRunning && !main_.has_value()) BeginNext(now, out);
+}
+
+// What came before it was asked for, and might not be loaded then.
+void Engine::TakeEarlyValues(Nanos now, EngineOutput out) {
+  if (!main_.has_value()) return;
+  for (uint32_t k = 0; k < options_->layout->shard_count(); ++k) {
+    const ShardId shard{k};
+    if (!main_->IsOutstanding(shard)) continue;
+    if (!pulls_.TakeEarly(shard, main_->read_clock(), &progress_)) continue;
+    watch_.OnAnswered(now, shard);
+    main_->Answer(shard);
+  }
+  Advance(now, out);
 }
 
 void Engine::AdvanceTakeover(Nanos now, EngineOutput out) {

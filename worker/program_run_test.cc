@@ -171,7 +171,7 @@ TEST_F(ProgramRunTest, OnlyAForwardPassBeforeALoadIsHeardOf) {
       {{.name = "first", .shape = {32, 1}}, {.name = "last", .shape = {32, 1}}},
       {.shard_count = 2, .transfer_stages = 2});
   inputs_.layout = &layout;
-  inputs_.by_transfer_stages = true;
+  inputs_.by_transfer_stages = inputs_.asks_early = true;
   const ProgramRun run = RunOf(BuildStep(inputs_, PlanSingleNode({0, 1}, {})));
   std::vector<bool> heard;
   for (uint32_t i = 0; i < run.program().instructions.size(); ++i) {

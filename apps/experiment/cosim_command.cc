@@ -169,7 +169,6 @@ int SimulateJob(const SimulateFlags& flags) {
   if (!apart.ok()) return SayConfigError(kSoapstone, apart);
   const absl::StatusOr<std::unique_ptr<const PlannedJob>> planned = PlannedFromFlags(**job, flags);
   if (!planned.ok()) return SayConfigError(kSoapstone, planned.status());
-  SayNotes(kSoapstone, (*job)->notes);
   Console console(&std::cout, StdoutConsole());
   const absl::StatusOr<CosimResult> result = experiment::Cosimulate(
       **job, TimingOf(**job, flags, planned->get()),
@@ -182,6 +181,7 @@ int SimulateJob(const SimulateFlags& flags) {
        .timeline = !flags.trace_path.empty()});
   console.EndProgress();
   if (!result.ok()) return SayConfigError(kSoapstone, result.status());
+  SayNotes(kSoapstone, (*job)->notes);
   PrintTable(**job, flags, planned->get(), *result);
   const absl::Status written = WriteFiles(flags, *result);
   if (!written.ok()) return SayConfigError(kSoapstone, written);

@@ -25,6 +25,7 @@
 #include "base/files/whole_file.h"
 #include "base/memory/memory_limit.h"
 #include "base/status_macros.h"
+#include "cluster/job.h"
 #include "cluster/job_paths.h"
 #include "models/formats/safetensors_writer.h"
 
@@ -32,6 +33,7 @@ namespace soapstone::apps {
 namespace {
 
 constexpr char kProfileProgram[] = "soapstone profile";
+constexpr int64_t kDefaultBatch = 8;
 
 // One line on a terminal: how far, and how long to go.
 class ProfileProgress {
@@ -64,14 +66,15 @@ class ProfileProgress {
 
 class ProfileRun {
  public:
-  explicit ProfileRun(const ProfileFlags& flags)
+  ProfileRun(const ProfileFlags& flags, models::Graph graph)
       : flags_(flags),
         sizes_(SizesOf(flags)),
-        progress_(flags.model, static_cast<int>(sizes_.size()) + (flags.recompute ? 1 : 0)) {}
+        progress_(flags.model, static_cast<int>(sizes_.size()) + (flags.recompute ? 1 : 0)) {
+    report_.graph = std::move(graph);
+  }
 
   absl::Status Run() {
     SOAP_RETURN_IF_ERROR(CheckFiles());
-    SOAP_ASSIGN_OR_RETURN(report_.graph, GraphOf(flags_.model));
     SOAP_ASSIGN_OR_RETURN(backend_, MakeChosenBackend({.device = flags_.device,
                                                        .precision = flags_.precision,
                                                        .convolutions = flags_.convolutions,
@@ -188,9 +191,30 @@ class ProfileRun {
   std::vector<StepProfile> smaller_;
 };
 
+// The graph that is asked for; fills in what a job says of it.
+absl::StatusOr<models::Graph> GraphAsked(ProfileFlags* flags) {
+  if (flags->model.empty() && flags->config_path.empty()) {
+    return absl::InvalidArgumentError("which model? --model=NAME, or the one of --config=JOB");
+  }
+  if (flags->config_path.empty()) return GraphOf(flags->model);
+  SOAP_ASSIGN_OR_RETURN(wire::JobConfig config, ReadJobFile(flags->config_path));
+  config.mutable_cluster()->clear_strategy();
+  SOAP_ASSIGN_OR_RETURN(const std::shared_ptr<const Job> job,
+                        PrepareDenseJob(std::move(config), "soapstone profile"));
+  flags->model = job->config.model();
+  if (flags->batch == 0) {
+    flags->batch = std::max<int64_t>(1, job->config.training().batch() / job->workers);
+  }
+  return *job->graph;
+}
+
 }  // namespace
 
-int Profile(const ProfileFlags& flags) {
+int Profile(const ProfileFlags& asked) {
+  ProfileFlags flags = asked;
+  absl::StatusOr<models::Graph> graph = GraphAsked(&flags);
+  if (!graph.ok()) return SayConfigError(kProfileProgram, graph.status());
+  if (flags.batch == 0) flags.batch = kDefaultBatch;
   if (flags.replicas > 0) {
     const absl::StatusOr<ReplicaProfile> measured = MeasureReplicas(flags);
     if (!measured.ok()) return SayConfigError(kProfileProgram, measured.status());
@@ -199,7 +223,7 @@ int Profile(const ProfileFlags& flags) {
   }
   ProfileReport report;
   {
-    ProfileRun run(flags);
+    ProfileRun run(flags, *std::move(graph));
     const absl::Status done = run.Run();
     if (!done.ok()) return SayConfigError(kProfileProgram, done);
     report = run.report();

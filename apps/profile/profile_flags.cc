@@ -16,7 +16,7 @@ void AddReplicas(CLI::App* profile, ProfileFlags* flags) {
               "--replicas", flags->replicas,
               "Steps of so many replicas at once beside steps of one, instead of operators")
           ->check(CLI::Range(1, 256));
-  for (const char* of_operators : {"--top", "--trace", "--costs"}) {
+  for (const char* of_operators : {"--config", "--top", "--trace", "--costs"}) {
     replicas->excludes(profile->get_option(of_operators));
   }
   profile
@@ -31,11 +31,14 @@ void AddReplicas(CLI::App* profile, ProfileFlags* flags) {
 CLI::App* AddProfile(CLI::App* app, ProfileFlags* flags) {
   CLI::App* profile = app->add_subcommand(
       "profile", "Measure the operators of a model on this machine, and the memory of its steps");
+  CLI::Option* model = profile->add_option(
+      "--model", flags->model, "Model with its options: rnnlm:hidden=512; or onnx:FILE");
   profile
-      ->add_option("--model", flags->model,
-                   "Model with its options: rnnlm:hidden=512; or onnx:FILE")
-      ->required();
-  profile->add_option("--batch", flags->batch, "Samples of a step [8]")
+      ->add_option("--config", flags->config_path,
+                   "Job file: its model at the size of its data, its batch of one worker")
+      ->type_name("JOB")
+      ->excludes(model);
+  profile->add_option("--batch", flags->batch, "Samples of a step [8; the job's share of a worker]")
       ->check(CLI::Range(int64_t{1}, kBatchMax));
   profile->add_option("--threads", flags->threads, "Threads of a kernel [1]")
       ->check(CLI::Range(1, 1024));
@@ -68,6 +71,7 @@ CLI::App* AddProfile(CLI::App* app, ProfileFlags* flags) {
   AddReplicas(profile, flags);
   profile->footer(
       "Examples:\n  soapstone profile --model=alexnet --batch=16\n"
+      "  soapstone profile --config=examples/digits-lenet5.textproto --costs=lenet5.costs\n"
       "  soapstone profile --model=resnet50 --recompute --trace=resnet50.json\n"
       "  soapstone profile --model=lenet5 --replicas=4 --device=cuda --workspace=64\n"
       "  soapstone profile --model=resnet50 --device=cuda --precision=tf32 --batch=128\n"

@@ -13,7 +13,8 @@ namespace soapstone::apps {
 
 struct ProfileFlags {
   std::string model;
-  int64_t batch = 8;
+  std::string config_path;  // of a job, instead
+  int64_t batch = 0;        // 0: the job's, or 8
   int threads = 1;
   std::string device = "cpu";  // as in BackendChoice (compute_backend.h), and the next two
   std::string precision = "float32";

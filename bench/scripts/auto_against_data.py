@@ -2,6 +2,8 @@
 """Whether `soapstone train --strategy=auto` is ever slower than the job without a strategy: real processes.
 
     bench/scripts/auto_against_data.py [--bin=build/release/bin] [--models=lenet5,gnmt:tiny] [--workers=2] [--turns=4]
+    bench/scripts/auto_against_data.py --models=alexnet,resnet50,rnnlm,gnmt --batch=16 --steps=8
+    bench/scripts/auto_against_data.py --models=transformer_lm --batch=2 --steps=5
 
 Each model trains on data that it can take (the project's digits, a text or images that are written for it) with and
 without --strategy=auto by turns: A B B A. Prints for each the samples a second of both (medians), what was chosen, and
@@ -24,14 +26,14 @@ PATIENCE_S = 900
 SAID = "--strategy=auto: "
 
 
-def text(folder):
+def text(folder, vocabulary=100, length=20):
     """Words, a few of which are frequent."""
-    path = os.path.join(folder, "words.txt")
+    path = os.path.join(folder, f"words{vocabulary}.txt")
     draw = random.Random(1)
     with open(path, "w") as file:
         for _ in range(4000):
-            file.write(" ".join(f"w{int(draw.expovariate(.1))}" for _ in range(20)) + "\n")
-    return ["--data_format=words", f"--data_path={path}", "--vocabulary=100", "--length=20"]
+            file.write(" ".join(f"w{int(draw.expovariate(10 / vocabulary))}" for _ in range(20)) + "\n")
+    return ["--data_format=words", f"--data_path={path}", f"--vocabulary={vocabulary}", f"--length={length}"]
 
 
 def images(folder, side):
@@ -46,8 +48,8 @@ def images(folder, side):
     return ["--data_format=images", f"--data_path={root}", f"--height={side}", f"--width={side}", "--channels=3"]
 
 
-def copies(_):
-    return ["--data_format=copy", "--samples=2000"]
+def copies(_, more=()):
+    return ["--data_format=copy", "--samples=2000", *more]
 
 
 DATA = {
@@ -57,10 +59,17 @@ DATA = {
     "alexnet:tiny": lambda folder: images(folder, 32),
     "resnet50:tiny": lambda folder: images(folder, 32),
     "inception_v3:tiny": lambda folder: images(folder, 80),
-    "nasnet_a:tiny": lambda folder: images(folder, 32),
+    "nasnet_a:tiny": lambda folder: images(folder, 32) + ["--optimizer=sgd:lr=0.0001"],
     "rnnlm:tiny": text,
     "gnmt:tiny": copies,
     "transformer_lm:tiny": text,
+}
+FULL = {
+    "alexnet": lambda folder: images(folder, 224),
+    "resnet50": lambda folder: images(folder, 224) + ["--optimizer=sgd:lr=0.0001"],
+    "rnnlm": lambda folder: text(folder, 10000, 40),
+    "gnmt": lambda folder: copies(folder, ["--vocabulary=32000", "--length=40"]),
+    "transformer_lm": lambda folder: text(folder, 10000, 512),
 }
 
 
@@ -72,9 +81,10 @@ class Bench:
 
     def run(self, model, auto):
         """(samples a second, what was said of the strategy)."""
-        command = [os.path.join(self.flags.bin, "soapstone"), "train", f"--model={model}", *DATA[model](self.folder),
+        command = [os.path.join(self.flags.bin, "soapstone"), "train", f"--model={model}", *(DATA | FULL)[model](self.folder),
                    f"--workers={self.flags.workers}", f"--batch={self.flags.batch}", f"--epochs={self.flags.epochs}",
-                   "--seed=1", f"--log_dir={self.folder}/logs"]
+                   "--seed=1", "--evaluation=none", f"--log_dir={self.folder}/logs"]
+        command += [f"--steps={self.flags.steps}"] if self.flags.steps else []
         if auto:
             command += ["--strategy=auto", f"--plan_budget={self.flags.plan_budget}"]
             command += [f"--machine={self.flags.machine}"] if self.flags.machine else []
@@ -108,15 +118,16 @@ def main():
     parser.add_argument("--workers", type=int, default=2)
     parser.add_argument("--batch", type=int, default=32)
     parser.add_argument("--epochs", type=int, default=3)
+    parser.add_argument("--steps", type=int, default=0, help="of a run, at most [those of --epochs]")
     parser.add_argument("--turns", type=int, default=2, help="runs of each; even: A B B A")
     parser.add_argument("--plan_budget", default="10s")
     parser.add_argument("--machine", default="")
     parser.add_argument("--at_least", type=float, default=.98)
     flags = parser.parse_args()
     models = flags.models.split(",")
-    unknown = [model for model in models if model not in DATA]
+    unknown = [model for model in models if model not in DATA | FULL]
     if unknown:
-        parser.error(f"no data for {', '.join(unknown)}; there are {', '.join(DATA)}")
+        parser.error(f"no data for {', '.join(unknown)}; there are {', '.join(DATA | FULL)}")
     folder = tempfile.mkdtemp(prefix="soapstone-auto-")
     try:
         bench = Bench(flags, folder)

@@ -11,6 +11,7 @@
 #include <utility>
 #include <variant>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "base/counted.h"
 #include "base/files/whole_file.h"
@@ -66,6 +67,19 @@ std::string For(const std::string& each, uint64_t count, uint32_t teams) {
 std::string OrPlanWith(const char* flag, uint64_t given, uint32_t teams) {
   if (given == 0 || given % teams != 0) return "";
   return absl::StrCat(", or plan with --", flag, "=", given / teams);
+}
+
+// "alexnet" of "alexnet:tiny"; empty of a file, whose name says nothing.
+std::string NameIn(const std::string& model) {
+  return absl::StartsWith(model, "onnx:") ? "" : model.substr(0, model.find(':'));
+}
+
+// By name: of which sizes it is says the plan of the team, to which other numbers have to agree.
+absl::Status CheckModelName(const wire::JobConfig& config, const wire::Strategy& strategy) {
+  const std::string ours = NameIn(config.model()), its = NameIn(strategy.model());
+  if (ours.empty() || its.empty() || ours == its) return absl::OkStatus();
+  return Refuse(absl::StrCat(config.cluster().strategy(), " is for ", strategy.model(), "; model is ",
+                             config.model(), ": leave that out, or plan for it"));
 }
 
 absl::Status CheckWorkerCount(const wire::Cluster& cluster, const wire::Strategy& strategy) {
@@ -246,6 +260,7 @@ absl::Status FillFromStrategy(wire::JobConfig* config) {
 
 absl::Status CheckStrategyGoes(const wire::JobConfig& config, const cluster::JobSpecs& specs,
                                const wire::Strategy& strategy) {
+  SOAP_RETURN_IF_ERROR(CheckModelName(config, strategy));
   SOAP_RETURN_IF_ERROR(CheckSizes(config, specs.policy, strategy));
   if (!TakesTeams(specs.policy)) {
     return Refuse(absl::StrCat("policy ", specs.policy.spec,

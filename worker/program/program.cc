@@ -114,7 +114,7 @@ class Builder {
       std::vector<uint32_t> deps = pulls_[k];
       deps.insert(deps.end(), pushes_[k].begin(), pushes_[k].end());
       const uint32_t clock = Append(SendClock{ShardId{k}}, std::move(deps));
-      if (inputs_.by_transfer_stages) Append(SendPrefetch{ShardId{k}}, {clock});
+      if (inputs_.asks_early) Append(SendPrefetch{ShardId{k}}, {clock});
     }
   }
 

@@ -221,9 +221,11 @@ struct ProgramInputs {
   const wire::Layout* layout = nullptr;
   const std::vector<OpOutline>* ops = nullptr;
   bool ordered_reads = false;  // PolicyTraits::ordered_reads
-  // Each shard's values are loaded when the forward pass comes to them, and asked for as soon as
-  // the shard has the clock before. For layouts with transfer stages (PolicyTraits::pulls_ahead).
+  // Each shard's values are loaded when the forward pass comes to them. For layouts with transfer
+  // stages.
   bool by_transfer_stages = false;
+  // A shard is asked for its next values as soon as it has the clock (PolicyTraits::pulls_ahead).
+  bool asks_early = false;
   // A seat asks for the values of the next clock as soon as it has those of its own.
   bool reads_ahead = false;
   // Nothing of a node is handed over before all of its gradient is there: whether it is finite is

@@ -161,7 +161,7 @@ class StagedProgramTest : public ProgramTest {
     layout_ = *wire::Layout::Build(
         {{.name = "first", .shape = {1000, 1}}, {.name = "last", .shape = {8000, 1}}},
         {.shard_count = 4, .bucket_bytes = 4000, .transfer_stages = 2});
-    inputs_.by_transfer_stages = true;
+    inputs_.by_transfer_stages = inputs_.asks_early = true;
   }
 };
 
