@@ -1,5 +1,7 @@
 #include "cluster/actor_options.h"
 
+#include <variant>
+
 #include "wire/membership/teams.h"
 
 namespace soapstone::cluster {
@@ -55,6 +57,14 @@ worker::SeatExecutorOptions SeatExecutorOptionsOf(const TrainingJob& job, Worker
       .now = [] { return Nanos{0}; },
       .spoils = [stragglers = job.specs.stragglers,
                  worker](Clock clock) { return stragglers.Spoils(worker, clock); }};
+  const consistency::PolicyTraits& policy = job.specs.policy;
+  if (policy.keeps_parameters()) {
+    options.local = {
+        .optimizer = job.specs.optimizer,
+        .momentum = policy.local_momentum(),
+        .schedule = job.specs.schedule,
+        .keeps_start = std::holds_alternative<consistency::DeltaExchange>(policy.exchange)};
+  }
   for (const auto& [samples, program] : job.team->plan.steps) {
     options.sections[static_cast<uint64_t>(samples)] = SectionOf(program, seat);
   }

@@ -252,7 +252,7 @@ absl::StatusOr<wire::Layout> LayoutOfTeam(Job* job, wire::LayoutOptions options)
                                              {.teams = job->config.cluster().teams(),
                                               .train_samples = job->data->train.size(),
                                               .test_samples = job->test_samples,
-                                              .fixed_tree = job->specs.policy.fixed_tree}));
+                                              .policy = job->specs.policy}));
   job->strategy_sha256 = file.sha256;
   if (job->team->plan.owned) {
     job->notes.push_back(absl::StrCat(

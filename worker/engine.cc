@@ -385,7 +385,7 @@ DeviceCommand Engine::CommandFor(const ProgramRun& run, uint32_t index) const {
   if (auto* elastic = std::get_if<ElasticCommand>(&command.what)) {
     elastic->frames = pulls_.values();
     // alpha = beta / P (Zhang et al., NIPS 2015), with the P there is now.
-    const size_t replicas = ActiveWorkers(*roster_, run.shard_clock()).size();
+    const size_t replicas = options_->ReplicasAt(*roster_, run.shard_clock());
     const double beta = std::get<consistency::ElasticExchange>(policy.exchange).beta;
     elastic->alpha = beta / static_cast<double>(std::max<size_t>(replicas, 1));
   } else if (auto* load = std::get_if<LoadCommand>(&command.what)) {
@@ -418,7 +418,7 @@ Message Engine::MessageFor(ProgramRun* run, uint32_t index) {
   if (message.type == MessageType::kPush) {
     const bool exchange = run->program().kind == Program::Kind::kExchange;
     auto& push = wire::As<wire::Push>(&message);
-    push.micro_batch_count = exchange ? roster_->worker_count : options_->micro_batch_count;
+    push.micro_batch_count = exchange ? options_->RankCount(*roster_) : options_->micro_batch_count;
     push.batch_samples = options_->BatchSamples(run->clock());
     progress_.pushed_bytes += message.payload_bytes();
     replies_.OnPush(Index(shard), message.clock);

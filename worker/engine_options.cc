@@ -4,6 +4,7 @@
 
 #include "base/leaf_tree.h"
 #include "consistency/levels.h"
+#include "wire/membership/membership.h"
 
 namespace soapstone::worker {
 
@@ -51,6 +52,11 @@ MicroBatchRange EngineOptions::MicroBatchesOf(uint32_t team) const {
 
 uint64_t EngineOptions::SamplesOf(uint32_t team, Clock step) const {
   return SamplesOfLeaves(MicroBatchesOf(team), micro_batch_count, BatchSamples(step)).size();
+}
+
+size_t EngineOptions::ReplicasAt(const wire::Roster& roster, Clock clock) const {
+  const bool whole = seat == nullptr;
+  return ActiveWorkers(whole ? roster : wire::TeamRoster(roster, seat->team), clock).size();
 }
 
 ProgramInputs EngineOptions::Inputs() const {

@@ -90,6 +90,13 @@ struct EngineOptions {
   MicroBatchRange MicroBatchesOf(uint32_t team) const;
   MicroBatchRange TeamMicroBatches() const { return MicroBatchesOf(team()); }
   uint64_t SamplesOf(uint32_t team, Clock step) const;
+  // To shards and policies: its rank, the ranks that there are, and how many of them take part at a
+  // shard's clock. A team is one.
+  uint32_t rank() const { return seat != nullptr ? team() : Index(id); }
+  uint32_t RankCount(const wire::Roster& roster) const {
+    return seat != nullptr ? seat->team.teams : roster.worker_count;
+  }
+  size_t ReplicasAt(const wire::Roster& roster, Clock clock) const;
   uint64_t TeamSamples(Clock step) const { return SamplesOf(team(), step); }
   // Of every program of this worker. Valid as long as the options.
   ProgramInputs Inputs() const;

@@ -52,7 +52,7 @@ std::shared_ptr<const Program> StepSchedule::Next(const wire::Roster& roster, Ep
     return std::make_shared<Program>(BuildSeatFill(inputs, *outline));
   }
   if (at_exchange_) {
-    const MicroBatchRange rank = {Index(options_->id), Index(options_->id) + 1};
+    const MicroBatchRange rank = {options_->rank(), options_->rank() + 1};
     const bool elastic =
         std::holds_alternative<consistency::ElasticExchange>(options_->policy.exchange);
     return std::make_shared<Program>(elastic ? BuildExchange(inputs, rank)
@@ -125,6 +125,7 @@ Program StepSchedule::BuildStepOfSeat() const {
   const SeatOutline* ahead = RunsForward() ? options_->SeatOutlineAt(clock_ + lead) : nullptr;
   CHECK(outline != nullptr && (ahead != nullptr || !RunsForward()))
       << "a batch of a size that the strategy was not lowered for";
+  if (options_->policy.keeps_parameters()) return BuildSeatLocalStep(inputs, *outline, node);
   if (lead == 0) return BuildSeatStep(inputs, *outline, node);
   return BuildSeatStepAhead(inputs, *outline, ahead, lead, node);
 }
@@ -173,8 +174,9 @@ void StepSchedule::OnEnd(Program::Kind kind) {
       break;
     case Program::Kind::kLocalStep:
       ++clock_;
+      // A seat that leaves goes without one: it would be of a part of its team's parameters.
       at_exchange_ = clock_ % options_->policy.period() == 0 || clock_ == options_->total_clocks ||
-                     leave_requested_;
+                     (leave_requested_ && options_->seat == nullptr);
       break;
     case Program::Kind::kExchange:
       at_exchange_ = false;

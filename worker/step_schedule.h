@@ -7,7 +7,7 @@
 // Invariants
 //  1. Clocks only grow, by one a step; FastForward skips steps, to the end of the run at most.
 //  2. Where workers keep parameters, an exchange follows every `period` local steps, the last, and
-//     that after which it is to leave; nothing else comes between.
+//     that after which it is to leave, if it is no seat; nothing else comes between.
 //  3. No step at or above the bound is returned while the bound holds.
 //  4. Before a step of a seat that runs ahead, so many clocks are begun, or all there are.
 //  5. A step's program is that of the newest roster, and of the shares in force at its clock.

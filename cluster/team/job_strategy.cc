@@ -13,6 +13,7 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "base/counted.h"
 #include "base/files/whole_file.h"
 #include "base/leaf_tree.h"
@@ -30,10 +31,34 @@ absl::Status Refuse(const std::string& why) {
   return absl::InvalidArgumentError(absl::StrCat("cluster.strategy: ", why));
 }
 
-// Policies whose members may be teams of several workers: those that answer each member for itself,
-// and apply gradients as they are.
+// Policies whose members may be teams of several workers: servers answer each member for itself,
+// and no member's rounds go on without it.
 bool TakesTeams(const consistency::PolicyTraits& policy) {
-  return policy.takes_tables() && !policy.deferred();
+  return !policy.skips() && !policy.tree() && !policy.ordered_reads();
+}
+
+// Between exchanges a seat steps what it holds by itself: the sum of what several compute of a
+// piece would be needed at each step.
+absl::Status CheckHolders(const std::string& file, const consistency::PolicyTraits& policy,
+                          const planner::TeamPlan& plan) {
+  std::vector<std::string> shared;
+  for (size_t p = 0; p < plan.params.size(); ++p) {
+    const std::vector<uint32_t>& seats = plan.pieces.sets[plan.pieces.pieces[p].set];
+    if (seats.size() == 1) continue;
+    shared.push_back(
+        absl::StrCat(plan.params[p].name, " (workers ", absl::StrJoin(seats, ", "), ")"));
+  }
+  if (shared.empty()) return absl::OkStatus();
+  constexpr size_t kNamed = 3;
+  const std::string more =
+      shared.size() > kNamed ? absl::StrCat(" and ", shared.size() - kNamed, " more") : "";
+  shared.resize(std::min(shared.size(), kNamed));
+  return Refuse(absl::StrCat(
+      file, ": under ", policy.spec,
+      " each worker of a team steps the parameters that it has by itself, and several have ",
+      absl::StrJoin(shared, ", "), more,
+      ": leave operators that have parameters whole, or split them by what they put out; or take a "
+      "policy of servers, as ssp:s=1"));
 }
 
 // A seat that runs ahead reads values that lack so many of its own updates: only a bound as great
@@ -43,7 +68,8 @@ absl::Status CheckStaleness(const std::string& file, const wire::Strategy& strat
   const uint32_t staleness = strategy.staleness();
   if (staleness == 0) return absl::OkStatus();
   const auto* bounded = std::get_if<consistency::BoundedTraits>(&policy.gate);
-  if (bounded != nullptr && bounded->bound >= Clock{staleness}) return absl::OkStatus();
+  const bool plain = std::holds_alternative<consistency::OptimizerRule>(policy.store);
+  if (bounded != nullptr && plain && bounded->bound >= Clock{staleness}) return absl::OkStatus();
   return Refuse(absl::StrCat(file, " has a staleness of ", staleness, ", which policy ",
                              policy.spec, " does not allow: take --policy=ssp:s=", staleness,
                              " or more, or async; or plan with --staleness=0"));
@@ -264,8 +290,9 @@ absl::Status CheckStrategyGoes(const wire::JobConfig& config, const cluster::Job
   SOAP_RETURN_IF_ERROR(CheckSizes(config, specs.policy, strategy));
   if (!TakesTeams(specs.policy)) {
     return Refuse(absl::StrCat("policy ", specs.policy.spec,
-                               " does not take a model that is split over workers; bsp, ssp, dssp, "
-                               "psp, pssp and async do"));
+                               " does not take a model that is split over workers; bsp, ssp, essp, "
+                               "dssp, psp, pssp, async, softsync, dcasgd, easgd, eamsgd, localsgd "
+                               "and bmuf do"));
   }
   SOAP_RETURN_IF_ERROR(CheckStaleness(config.cluster().strategy(), strategy, specs.policy));
   const wire::Cluster& cluster = config.cluster();
@@ -317,12 +344,15 @@ absl::StatusOr<std::shared_ptr<const cluster::TeamJob>> MakeTeams(const JobStrat
   const TeamSizes each = {.teams = of.teams, .micro_batches = MicroBatchesOf(file.strategy)};
   const uint64_t batch = of.teams * static_cast<uint64_t>(file.strategy.batch());
   SOAP_ASSIGN_OR_RETURN(const std::vector<int64_t> sizes,
-                        SizesOf(each, of.train_samples, batch, of.fixed_tree));
+                        SizesOf(each, of.train_samples, batch, of.policy.fixed_tree));
   auto team = std::make_shared<cluster::TeamJob>();
   absl::StatusOr<planner::TeamPlan> plan =
       planner::PlanTeam(graph, file.strategy, file.path, sizes);
   if (!plan.ok()) return Refuse(std::string(plan.status().message()));
   team->plan = *std::move(plan);
+  if (!of.policy.pushes_gradients()) {
+    SOAP_RETURN_IF_ERROR(CheckHolders(file.path, of.policy, team->plan));
+  }
   team->shape = {.teams = of.teams, .seats = team->plan.seats};
   team->evaluation_batch = static_cast<uint64_t>(sizes[0]);
   team->evaluation_batches =

@@ -12,6 +12,7 @@
 #include "absl/status/statusor.h"
 #include "cluster/job_specs.h"
 #include "cluster/team/team_options.h"
+#include "consistency/traits.h"
 #include "models/graph/graph.h"
 #include "wire/config/job.pb.h"
 #include "wire/config/strategy.pb.h"
@@ -64,11 +65,11 @@ std::vector<int64_t> BatchSizes(uint64_t train_samples, uint64_t batch);
 struct TeamsOf {
   uint32_t teams = 1;
   uint64_t train_samples = 0, test_samples = 0;
-  bool fixed_tree = false;  // the policy promises the bits of a sum over all micro-batches
+  consistency::PolicyTraits policy;
 };
 // The teams, which are alike. Errors: those of PlanTeam, naming the file; no held-out samples; a
 // last batch of an epoch of which some micro-batch has nothing, or that teams would cut into others
-// than the fixed tree is of.
+// than the fixed tree is of; pieces that several seats hold, where each steps its own by itself.
 absl::StatusOr<std::shared_ptr<const cluster::TeamJob>> MakeTeams(const JobStrategy& file,
                                                                   const models::Graph& graph,
                                                                   const TeamsOf& of);

@@ -53,12 +53,12 @@ class JobStrategyTest : public ::testing::Test {
         CheckStrategyGoes(config, specs, ReadJobStrategy(config)->strategy).message());
   }
   static absl::StatusOr<std::shared_ptr<const cluster::TeamJob>> Teams(
-      const wire::JobConfig& config, uint64_t train_samples, bool fixed_tree = true) {
+      const wire::JobConfig& config, uint64_t train_samples, const std::string& policy = "bsp") {
     return MakeTeams(*ReadJobStrategy(config), Mlp(),
                      {.teams = config.cluster().teams(),
                       .train_samples = train_samples,
                       .test_samples = 10,
-                      .fixed_tree = fixed_tree});
+                      .policy = *consistency::ParsePolicy(policy)});
   }
 
   const std::string path_ =
@@ -136,7 +136,7 @@ TEST_F(JobStrategyTest, ALastBatchWithoutSamplesForAllIsRefused) {
 TEST_F(JobStrategyTest, UnderAFixedTreeTheLastBatchIsCutAsByOneTeam) {
   const auto why = Teams(ConfigOf(2, 4), 27).status();
   EXPECT_THAT(std::string(why.message()), HasSubstr("is cut into other micro-batches by 2 teams"));
-  EXPECT_TRUE(Teams(ConfigOf(2, 4), 27, /*fixed_tree=*/false).ok());
+  EXPECT_TRUE(Teams(ConfigOf(2, 4), 27, "ssp:s=1").ok());
 }
 
 }  // namespace

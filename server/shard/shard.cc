@@ -331,9 +331,7 @@ void Shard::CarryOut(const Actions& actions, wire::Outbox* out) {
         if (action.clock < options_.final_clock) uplink_->Fetch(epoch(), action.clock, out);
         break;
       case ActionKind::kSend:
-        if (const auto pull = readers_.PullOfSubscriber(action.worker, action.clock)) {
-          Reply(*pull, out);
-        }
+        SendUnasked(action, out);
         break;
       case ActionKind::kTellHeld:
         rounds_.TellHeld(epoch(), action.worker, action.clock, out);

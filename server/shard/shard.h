@@ -97,6 +97,7 @@ class Shard {
   void ApplyGathered(wire::Outbox* out);
   // The update in hand has left `tensor` (Store::Apply) not finite.
   void TellNotFinite(uint32_t tensor, wire::Outbox* out);
+  void SendUnasked(const consistency::Action& action, wire::Outbox* out);
   void Reply(const wire::Message& pull, wire::Outbox* out);
   void Reject(const wire::Message& message, std::string why, wire::Outbox* out);
   uint64_t StalenessOf(const wire::Message& push) const {

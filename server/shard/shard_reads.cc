@@ -1,6 +1,7 @@
-// How the reads of a shard stand, for its server's heartbeats.
+// What a shard answers unasked, and how its reads stand, for its server's heartbeats.
 #include <algorithm>
 #include <limits>
+#include <optional>
 
 #include "server/shard/shard.h"
 
@@ -30,6 +31,13 @@ wire::ShardReads Shard::Reads(Nanos now) const {
   }
   reads.reader_count = static_cast<uint32_t>(reads.readers.size());
   return reads;
+}
+
+void Shard::SendUnasked(const consistency::Action& action, wire::Outbox* out) {
+  const std::optional<wire::Message> pull = readers_.PullOfSubscriber(action.worker, action.clock);
+  TeamFront* const front = members_.front();
+  if (!pull.has_value()) return;
+  if (front == nullptr || front->TakeUnasked(pull->worker, pull->clock)) Reply(*pull, out);
 }
 
 }  // namespace soapstone::server

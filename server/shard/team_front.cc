@@ -75,6 +75,10 @@ std::optional<Message> TeamFront::TakePull(Message pull) {
   Team& team = Of(id);
   const Clock clock = pull.clock;
   const bool final = wire::As<wire::Pull>(pull).final;
+  if (holders_.size() == 1) {
+    pull.worker = id;
+    return pull;
+  }
   // Asked again: the answer is under way.
   if (!final && clock <= team.answered) return std::nullopt;
   const WorkerId from = pull.worker;
@@ -91,6 +95,12 @@ std::optional<Message> TeamFront::TakePull(Message pull) {
   if (!final) team.answered = clock;
   std::fill(team.pulls.begin(), team.pulls.end(), std::nullopt);
   return whole;
+}
+
+bool TeamFront::TakeUnasked(WorkerId team, Clock clock) {
+  if (holders_.size() == 1 || fault_ == TeamFault::kEachFresh) return true;
+  Clock& answered = Of(team).answered;
+  return std::exchange(answered, std::max(answered, clock)) < clock;
 }
 
 void TeamFront::Forget(WorkerId team) {

@@ -7,7 +7,9 @@
 //  1. A team's push is the parts of its seats, in the order of seats, whatever the order of
 //  arrival.
 //  2. A team has completed a clock when all its holders have; it asks when all have asked, once a
-//     clock. So all of them are answered from one state.
+//     clock. So all of them are answered from one state; and of what a shard sends unasked a
+//     clock's first values are the team's, since a seat that has begun the clock would not take
+//     others. A holder that is alone asks, and is answered, as a worker without a team.
 //  3. bytes() is what pushes that wait for others' hold.
 #pragma once
 
@@ -29,6 +31,7 @@ enum class TeamFault : uint8_t {
   kFirstPush,   // the first seat's push is the team's
   kFirstPull,   // all are answered when one has asked
   kAsTheyCome,  // parts are added in the order of arrival
+  kEachFresh,   // all that is sent unasked goes out
 };
 
 class TeamFront {
@@ -43,6 +46,9 @@ class TeamFront {
   std::optional<std::vector<wire::Message>> TakePush(wire::Message push);
   std::optional<wire::Message> TakeClock(const wire::Message& clock);
   std::optional<wire::Message> TakePull(wire::Message pull);
+  // Whether the team is to have values of `clock` that it has not asked for. True once a clock, of
+  // one holder always.
+  bool TakeUnasked(WorkerId team, Clock clock);
 
   // Whom an answer to the team is for, ascending.
   std::vector<WorkerId> HoldersOf(WorkerId team) const;

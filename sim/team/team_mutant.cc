@@ -29,6 +29,8 @@ server::TeamFault FaultOf(TeamMutant mutant) {
       return server::TeamFault::kFirstPull;
     case TeamMutant::kAsTheyCome:
       return server::TeamFault::kAsTheyCome;
+    case TeamMutant::kEachFresh:
+      return server::TeamFault::kEachFresh;
     default:
       return server::TeamFault::kNone;
   }

@@ -18,6 +18,7 @@ enum class TeamMutant : uint8_t {
   kNoGrants,              // nobody waits for word of a clock
   kEarlyLoad,             // the device begins a clock with the parameters that it has
   kNoStash,               // a seat that runs ahead keeps the parameters of one clock
+  kNoLocalStep,           // local steps are not made
   kTooFar,                // it runs ahead by one clock more than the bound allows
   kLeadForgottenBySeats,  // they hold answers to all of their own updates, though they are ahead
   kTakenOverLate,         // what is taken over begins a clock later
@@ -28,6 +29,7 @@ enum class TeamMutant : uint8_t {
   kFirstPush,      // server::TeamFault
   kFirstPull,      // likewise
   kAsTheyCome,     // likewise
+  kEachFresh,      // likewise
   kUpdatesLost,    // of their stores
   kLeadForgotten,  // they hold reads to all of the reader's own updates, though it is ahead
   kFormerPush,     // what a former team sends passes for the present one's

@@ -37,6 +37,10 @@ TeamProcess::Outcome TeamProcess::RunDevice(const cluster::TrainingJob& job, Tea
   return outcome;
 }
 
+Clock TeamProcess::RoundOf(const cluster::TrainingJob& job, Clock clock) const {
+  return clock < job.total_clocks ? options->ShardClock(clock) : job.total_clocks;
+}
+
 Clock& TeamProcess::LoadedFor(const cluster::TrainingJob& job,
                               const worker::DeviceCommand& command) {
   if (!command.taken_over.empty()) {
@@ -62,13 +66,19 @@ const SeatOutline& TeamProcess::OutlineOf(const cluster::TrainingJob& job,
 std::optional<std::string> TeamProcess::Carry(const cluster::TrainingJob& job, TeamMutant mutant,
                                               const worker::DeviceCommand& command,
                                               worker::DeviceEvent* event) {
-  const Clock of = std::min(command.clock, job.total_clocks);
+  const Clock of = RoundOf(job, command.clock);
   Clock& with = LoadedFor(job, command);
   const uint32_t team = TeamOf(job, command);
   if (std::holds_alternative<worker::LoadCommand>(command.what)) {
     if (mutant != TeamMutant::kEarlyLoad || with == kNoClock) with = of;
+  } else if (std::holds_alternative<worker::ElasticCommand>(command.what)) {
+    if (mutant != TeamMutant::kEarlyLoad) with = of + 1;
+  } else if (std::holds_alternative<worker::UpdateLocally>(command.what)) {
+    if (mutant != TeamMutant::kNoLocalStep) stepped = command.clock + 1;
   } else if (std::holds_alternative<worker::RunSection>(command.what)) {
-    if (with == of) return std::nullopt;
+    const bool local = job.specs.policy.keeps_parameters() && command.clock < job.total_clocks;
+    if (local && stepped == kNoClock) stepped = command.clock;
+    if (with == of && (!local || stepped == command.clock)) return std::nullopt;
     return absl::StrCat("B1: worker ", Index(rank), " computes clock ", command.clock,
                         " with the parameters of clock ", with);
   } else if (const auto* take = std::get_if<worker::TakeCommand>(&command.what)) {
@@ -79,7 +89,7 @@ std::optional<std::string> TeamProcess::Carry(const cluster::TrainingJob& job, T
         Buffer::CopyOf(BlockOf(holder(), team, command.clock, block.number, block.bytes))};
   } else if (const auto* collect = std::get_if<worker::CollectBucket>(&command.what)) {
     const ShardId shard = options->seat->shards[Index(collect->shard)];
-    const server::CountedPart part = PartOf(holder(), team, command.clock, shard, collect->bucket);
+    const server::CountedPart part = PartOf(holder(), team, of, shard, collect->bucket);
     event->frames = {Buffer::CopyOf(&part, sizeof(part))};
     event->samples = 1;
   }
@@ -112,6 +122,7 @@ void TeamProcess::AddTo(Fingerprint* f) const {
     f->Add(command.instruction);
   }
   for (const Clock clock : loaded) f->Add(clock);
+  f->Add(stepped);
   for (const auto& [team, clock] : loaded_for) {
     f->Add(team);
     f->Add(clock);

@@ -2,7 +2,9 @@
 // shipped engine, and the device that runs its commands, whose blocks and gradients are integers
 // that say whose they are. A value; the world changes it.
 //   B1 a step, and a batch that is evaluated, is computed with the parameters of its clock, its
-//      backward halves like its forward ones; and so is what is taken over of a lost team
+//      backward halves like its forward ones; and so is what is taken over of a lost team. Where
+//      seats keep parameters: with those after the exchange of the round before, and after the
+//      local step before
 //   B2 a block that the device takes is the one of its clock and number, of this very team
 #pragma once
 
@@ -43,6 +45,7 @@ struct TeamProcess {
   std::optional<worker::Engine> engine;                  // likewise
   std::vector<worker::DeviceCommand> commands;           // not yet run
   std::vector<Clock> loaded;  // the clock of its parameters, in turns; evaluation has the first
+  Clock stepped = kNoClock;   // its parameters have had the local steps of the clocks below
   std::map<uint32_t, Clock> loaded_for;  // the same for what it takes over, by team
   Epoch admitted = 0;                    // with its team, by the scheduler; 0: not yet
   Epoch heard = 0;                       // the latest roster that came
@@ -55,6 +58,8 @@ struct TeamProcess {
   bool gone = false;                     // it acts no more
 
  private:
+  // The round of the parameters that a clock is computed with.
+  Clock RoundOf(const cluster::TrainingJob& job, Clock clock) const;
   Clock& LoadedFor(const cluster::TrainingJob& job, const worker::DeviceCommand& command);
   // Whose micro-batches the command is of.
   uint32_t TeamOf(const cluster::TrainingJob& job, const worker::DeviceCommand& command) const;

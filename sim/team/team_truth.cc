@@ -55,12 +55,16 @@ void TeamTruth::TakeRoster(ShardId shard, const Message& in) {
   of.epoch = in.epoch;
   const wire::Roster teams = wire::TeamRoster(std::get<wire::Roster>(in.body), job_->team->shape);
   const size_t buckets = of.counts.size();
+  // What is whole, but for rounds of members: those go on without it.
+  const consistency::PolicyTraits& policy = job_->specs.policy;
+  const bool stays =
+      policy.fixed_tree || !std::holds_alternative<consistency::RoundTraits>(policy.gate);
   for (uint32_t t = 0; t < of.teams.size(); ++t) {
     Team& team = of.teams[t];
     const auto is = [t](const wire::Member& member) { return Index(member.worker) == t; };
     const auto now = std::find_if(teams.workers.begin(), teams.workers.end(), is);
     const bool same = now != teams.workers.end() && team.present && now->admitted == team.admitted;
-    for (uint32_t b = 0; b < buckets && team.present && !same; ++b) {
+    for (uint32_t b = 0; b < buckets && team.present && !same && stays; ++b) {
       const auto here = team.here.begin() + static_cast<int64_t>(b * of.holders.size());
       const Clock whole = *std::min_element(here, here + static_cast<int64_t>(of.holders.size()));
       for (Clock clock = team.applied[b]; clock < whole; ++clock) {
@@ -79,6 +83,7 @@ void TeamTruth::TakeRoster(ShardId shard, const Message& in) {
     team.joining = now->joining;
     team.admitted = now->admitted;
     if (!begins) continue;
+    team.read = kNoClock;
     team.here.assign(buckets * of.holders.size(), now->start);
     if (!takes_over()) team.applied.assign(buckets, now->start);
   }
@@ -94,7 +99,8 @@ void TeamTruth::TakePush(ShardId shard, const Message& in, SeatHolder sender) {
   if (holder == of.holders.end()) return Fail("a seat pushes to a shard that it does not hold");
   if (!team.present || team.joining || team.admitted != sender.admitted) return;
   const auto place = static_cast<size_t>(holder - of.holders.begin());
-  const uint32_t each = job_->micro_batches / job_->team->shape.teams;
+  const bool gradients = job_->specs.policy.pushes_gradients();
+  const uint32_t each = gradients ? job_->micro_batches / job_->team->shape.teams : 1;
   const uint32_t whose = wire::As<wire::Push>(in).micro_batches.begin / each;
   if (whose != Index(wire::TeamOf(sender.rank, job_->team->shape))) {
     return TakePushFor(&of, whose, in, sender, place);
@@ -217,11 +223,14 @@ void TeamTruth::CheckRead(ShardId shard, uint32_t team, const Message& reply) {
   const OfShard& of = shards_[Index(shard)];
   const consistency::Guarantee& guarantee = job_->specs.policy.guarantee;
   const bool final = wire::As<wire::PullReply>(reply).final;
-  const Clock clock = final ? job_->total_clocks : reply.clock;
+  const Clock clock = final ? job_->specs.policy.Rounds(job_->total_clocks) : reply.clock;
   const auto fail = [&](const char* what, Clock have) {
     Fail(absl::StrCat(what, ": ", wire::ToString(reply), ", where clock ", have, " is applied"));
   };
   if (!of.teams[team].present) return fail("T1: of no team's", 0);
+  Clock& read = shards_[Index(shard)].teams[team].read;
+  if (!final && of.holders.size() > 1 && clock <= read) return fail("T1: a second answer", read);
+  if (!final) read = clock;
   Clock least = kClockMax, most = 0;
   for (const Team& each : of.teams) {
     if (!takes_over() && (!each.present || each.joining)) continue;
@@ -239,21 +248,22 @@ void TeamTruth::CheckRead(ShardId shard, uint32_t team, const Message& reply) {
   if (guarantee.read_lag_max.has_value() && lag > *guarantee.read_lag_max) {
     return fail("S1", least);
   }
-  if (own < clock - (final ? 0 : of.own_lag)) return fail("S2", own);
+  const bool has_own = final || guarantee.own_writes;
+  if (has_own && own < clock - (final ? 0 : of.own_lag)) return fail("S2", own);
   if (guarantee.snapshot_reads && (least != clock || most != clock)) return fail("B3", most);
 }
 
 void TeamTruth::CheckEnd(const wire::Roster& roster) {
   const wire::Roster teams = wire::TeamRoster(roster, job_->team->shape);
+  const Clock rounds = job_->specs.policy.Rounds(job_->total_clocks);
   for (uint32_t k = 0; k < shards_.size(); ++k) {
     for (uint32_t t = 0; t < shards_[k].teams.size(); ++t) {
       const Team& team = shards_[k].teams[t];
       const wire::Member* member = wire::FindMember(teams, WorkerId{t});
       if (member == nullptr && !takes_over()) continue;
       const bool is_here = takes_over() || (team.present && team.admitted == member->admitted);
-      const bool all =
-          is_here && std::all_of(team.applied.begin(), team.applied.end(),
-                                 [&](Clock applied) { return applied == job_->total_clocks; });
+      const bool all = is_here && std::all_of(team.applied.begin(), team.applied.end(),
+                                              [&](Clock applied) { return applied == rounds; });
       if (all || shards_[k].counts.empty()) continue;
       Fail(absl::StrCat("E1: shard ", k, " lacks updates of team ", t));
     }
@@ -275,6 +285,7 @@ void TeamTruth::AddTo(Fingerprint* f) const {
       f->Add(team.present);
       f->Add(team.joining);
       f->Add(team.admitted);
+      f->Add(team.read);
       for (const Clock here : team.here) f->Add(here);
       for (const Clock applied : team.applied) f->Add(applied);
     }

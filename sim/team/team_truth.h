@@ -5,10 +5,12 @@
 //      seats; nothing else, and nothing of a former team under the same ranks. Where teams take
 //      over for each other it takes at each clock one update for the micro-batches of each, whoever
 //      has made it
-//   T1 all holders of a team are answered together, with one version
+//   T1 all holders of a team are answered together, with one version, and of a clock once where
+//      there are several
 //   S1 a read at clock c: c - min over teams of the clock applied <= the bound, its own team
 //      counted like any other
-//   S2 a read has its team's own updates, but of the clocks by which a holder is ahead
+//   S2 a read has its team's own updates, but of the clocks by which a holder is ahead; where the
+//      policy says so
 //   B3 snapshot policies: a read of clock c has the updates of clocks < c of all teams, and no
 //      other
 // A value, copied with its world.
@@ -53,6 +55,7 @@ class TeamTruth {
     Epoch admitted = 0;
     std::vector<Clock> here;     // by bucket, by holder: clock of the next part
     std::vector<Clock> applied;  // by bucket: clock of the next update
+    Clock read = kNoClock;       // of the last answer
   };
   // Parts of what a team has computed for another.
   struct Taken {

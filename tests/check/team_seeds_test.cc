@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "consistency/catalogue.h"
 #include "gtest/gtest.h"
 #include "models/zoo/zoo.h"
 #include "sim/team/team_world.h"
@@ -41,7 +42,7 @@ std::string PolicyOf(uint32_t window, Draws* draws) {
     if (draws->Coin(3)) return "async";
     return absl::StrCat("ssp:s=", window - 1 + static_cast<uint32_t>(slack));
   }
-  switch (draws->Between(0, 5)) {
+  switch (draws->Between(0, 12)) {
     case 0:
       return "bsp";
     case 1:
@@ -52,6 +53,20 @@ std::string PolicyOf(uint32_t window, Draws* draws) {
       return absl::StrCat("psp:sample=1,s=", slack);
     case 4:
       return absl::StrCat("pssp:p=0.5,s=", slack);
+    case 5:
+      return absl::StrCat("essp:s=", slack);
+    case 6:
+      return absl::StrCat("softsync:n=", 1 + slack, ",rate=", draws->Coin() ? "each" : "mean");
+    case 7:
+      return "dcasgd";
+    case 8:
+      return absl::StrCat("easgd:tau=", 1 + slack, ",mode=", draws->Coin() ? "sync" : "async");
+    case 9:
+      return absl::StrCat("eamsgd:tau=", 1 + slack, ",delta=0.9");
+    case 10:
+      return absl::StrCat("localsgd:h=", 1 + slack);
+    case 11:
+      return absl::StrCat("bmuf:h=", 1 + slack);
     default:
       return "async";
   }
@@ -86,7 +101,9 @@ std::optional<Drawn> TryDraw(Draws* draws) {
                             .evaluation_batches = static_cast<uint64_t>(draws->Between(1, 2))};
   if (draws->Coin()) options.window = 1;
   options.policy = PolicyOf(options.window, draws);
-  planner::Strategy strategy = draws->Coin()
+  // Who steps by itself what it holds is the only one who does.
+  const bool whole = consistency::ParsePolicy(options.policy)->keeps_parameters();
+  planner::Strategy strategy = whole || draws->Coin()
                                    ? planner::RandomPipeline(plan, options.seats, draws)
                                    : planner::RandomStrategy(plan, {.seats = options.seats}, draws);
   const bool owned = draws->Coin();
@@ -216,6 +233,8 @@ TEST(TeamSeedsMutants, Die) {
               {TeamMutant::kFirstPush, "the first push is the team's"},
               {TeamMutant::kFirstPull, "the first pull is the team's"},
               {TeamMutant::kAsTheyCome, "sums in the order of arrival"},
+              {TeamMutant::kEachFresh, "fresh values are sent to a team that has begun"},
+              {TeamMutant::kNoLocalStep, "a local step is not made"},
               {TeamMutant::kUpdatesLost, "a shard loses updates"},
               {TeamMutant::kLeadForgotten, "shards forget the lead"},
               {TeamMutant::kFormerPush, "a push of a former seat is taken"}};

@@ -94,6 +94,9 @@ SeatExecutor::SeatExecutor(SeatExecutorOptions options)
       kernels_(std::make_shared<models::KernelCache>()),
       lanes_(static_cast<size_t>(options_.lead) + 1) {
   sums_.of.resize(options_.layout->params().size());
+  if (options_.local.has_value()) {
+    kept_.emplace(options_.layout, *options_.local, options_.total_clocks);
+  }
 }
 
 absl::Status SeatExecutor::Open(Lane* lane) {
@@ -129,7 +132,8 @@ uint64_t SeatExecutor::memory_bytes() const {
   // Of the clock in hand; and of the next one, on their way and with the device. Who may take over
   // keeps those of the clock that is loaded and of the one before.
   const uint64_t values = options_.reads_ahead || options_.takes_over ? 3 : 1;
-  return lanes * (step + parameters) + held * (values + levels * (1 + others));
+  const uint64_t kept = kept_.has_value() ? kept_->memory_bytes() : 0;
+  return lanes * (step + parameters) + held * (values + levels * (1 + others)) + kept;
 }
 
 std::vector<SeatExecutor::Use> SeatExecutor::UsesOf(const models::ParamBlock& block) const {
@@ -183,8 +187,13 @@ void SeatExecutor::Run(const DeviceCommand& command, std::vector<DeviceEvent>* e
 }
 
 void SeatExecutor::CarryOut(const DeviceCommand& command, const LoadCommand& load, DeviceEvent*) {
-  if (command.clock < options_.total_clocks) return LoadInto(&BoundOf(command), load.frames);
-  values_ = load.frames;  // evaluation's, once it has memory
+  if (command.clock >= options_.total_clocks) {
+    values_ = load.frames;  // evaluation's, once it has memory
+  } else if (kept_.has_value()) {
+    kept_->Load(load);
+  } else {
+    LoadInto(&BoundOf(command), load.frames);
+  }
 }
 
 SeatExecutor::Lane& SeatExecutor::LaneOf(const DeviceCommand& command) {
@@ -230,18 +239,22 @@ void SeatExecutor::LoadInto(Bound* bound, const std::vector<Buffers>& values) {
     const std::vector<wire::Slice>& slices = options_.layout->slices(ShardId{k});
     for (size_t i = 0; i < slices.size(); ++i) {
       const wire::Slice& slice = slices[i];
-      const absl::Span<const float> from = values[k][i].floats();
-      for (uint32_t b = 0; b < bound->uses.size(); ++b) {
-        for (const Use& use : bound->uses[b]) {
-          if (use.piece != Index(slice.param)) continue;
-          const absl::Span<float> to = bound->runner->param(b);
-          for (uint64_t e = slice.begin; e < slice.end;) {
-            const PieceRuns::Run run = use.runs.RunAt(e);
-            const uint64_t count = std::min(run.count, slice.end - e);
-            std::memcpy(to.data() + run.at, from.data() + (e - slice.begin), count * sizeof(float));
-            e += count;
-          }
-        }
+      Put(Index(slice.param), slice.begin, values[k][i].floats(), bound);
+    }
+  }
+}
+
+void SeatExecutor::Put(uint32_t piece, uint64_t begin, absl::Span<const float> values,
+                       Bound* bound) {
+  for (uint32_t b = 0; b < bound->uses.size(); ++b) {
+    for (const Use& use : bound->uses[b]) {
+      if (use.piece != piece) continue;
+      const absl::Span<float> to = bound->runner->param(b);
+      for (uint64_t e = 0; e < values.size();) {
+        const PieceRuns::Run run = use.runs.RunAt(begin + e);
+        const uint64_t count = std::min(run.count, values.size() - e);
+        std::memcpy(to.data() + run.at, values.data() + e, count * sizeof(float));
+        e += count;
       }
     }
   }
@@ -277,6 +290,9 @@ void SeatExecutor::CarryOut(const DeviceCommand& command, const BeginBatch& begi
     counted = static_cast<int64_t>(options_.data->test.size() - batch * options_.evaluation_batch);
   } else {
     lane.running = &BoundOf(command);
+    for (uint32_t p = 0; kept_.has_value() && p < sums_.of.size(); ++p) {
+      Put(p, 0, kept_->values(p), lane.running);
+    }
     const SampleRange samples = SamplesOf(command);
     first_sample = samples.begin;
     if (ReadsData(lane.running->runner->section())) {
@@ -448,6 +464,11 @@ void SeatExecutor::CarryOut(const DeviceCommand& command, const GiveBlock& give,
 
 void SeatExecutor::CarryOut(const DeviceCommand& command, const CollectBucket& collect,
                             DeviceEvent* event) {
+  if (kept_.has_value()) {
+    event->frames = kept_->HandOver(collect.shard, collect.bucket);
+    event->samples = kept_->samples();
+    return;
+  }
   for (const wire::Slice& slice :
        options_.layout->buckets(collect.shard)[Index(collect.bucket)].slices) {
     const Sum& sum = SumsOf(command).of[Index(slice.param)];

@@ -32,6 +32,7 @@
 #include "models/runtime/section_runner.h"
 #include "wire/layout.h"
 #include "worker/device/device.h"
+#include "worker/device/kept_pieces.h"
 #include "worker/program/seat_outline.h"
 
 namespace soapstone::worker {
@@ -60,6 +61,7 @@ struct SeatExecutorOptions {
   Clock lead = 0;            // so many clocks it is given forward halves before the backward ones
   bool reads_ahead = false;  // values of the next clock come while one is computed
   bool takes_over = false;   // it may be given the micro-batches of a lost team besides
+  std::optional<LocalSteps> local;  // it keeps its pieces, and steps them; none: it loads them
   std::function<Nanos()> now;
   std::function<bool(Clock)> spoils;           // as ExecutorOptions::spoils
   std::function<void(const DoneStep&)> watch;  // is told of each step; null: nobody is
@@ -146,6 +148,9 @@ class SeatExecutor {
   void CarryOut(const DeviceCommand& command, const TakeCommand& take, DeviceEvent* event);
   void CarryOut(const DeviceCommand& command, const GiveBlock& give, DeviceEvent* event);
   void CarryOut(const DeviceCommand& command, const CollectBucket& collect, DeviceEvent* event);
+  void CarryOut(const DeviceCommand& command, const UpdateLocally& update, DeviceEvent* event);
+  void CarryOut(const DeviceCommand& command, const ElasticCommand& elastic, DeviceEvent* event);
+  void CarryOut(const DeviceCommand& command, const TakeDelta& delta, DeviceEvent* event);
   void CarryOut(const DeviceCommand& command, const EvaluateModel& evaluate, DeviceEvent* event);
   template <typename Other>
   void CarryOut(const DeviceCommand&, const Other&, DeviceEvent*) {
@@ -157,6 +162,8 @@ class SeatExecutor {
   Bound& BoundOf(const DeviceCommand& command);
   // values: by shard.
   void LoadInto(Bound* bound, const std::vector<Buffers>& values);
+  // values: elements of the piece from `begin` on.
+  static void Put(uint32_t piece, uint64_t begin, absl::Span<const float> values, Bound* bound);
   void FillHeldOut(uint64_t batch, Lane* lane);
   void RunBackward(uint32_t part, Clock clock, Bound* running, Sums* sums);
   void AddPart(const Use& use, absl::Span<const float> gradient, uint32_t micro_batch, Sums* sums);
@@ -177,6 +184,7 @@ class SeatExecutor {
   std::optional<Bound> evaluates_;  // from the first batch of held-out samples on
   std::vector<Buffers> values_;     // that evaluation is to load, by shard
   BufferPool pool_;
+  std::optional<KeptPieces> kept_;  // of local steps
   Sums sums_;
   std::map<uint32_t, TakenOver> taken_over_;  // by team, from its first command on
   std::vector<std::vector<float>> scratch_;

@@ -444,6 +444,14 @@ Program BuildSeatStepAhead(const ProgramInputs& inputs, const SeatOutline& outli
   return builder.Take(lead);
 }
 
+Program BuildSeatLocalStep(const ProgramInputs& inputs, const SeatOutline& outline,
+                           MicroBatchRange node) {
+  Builder builder(inputs, Program::Kind::kLocalStep);
+  builder.RunSeat(outline, /*held_out=*/false, std::nullopt);
+  builder.Device(UpdateLocally{node});
+  return builder.Take();
+}
+
 Program BuildSeatTakeover(const ProgramInputs& inputs, const SeatOutline& outline,
                           MicroBatchRange node) {
   Builder builder(inputs, Program::Kind::kTakeover);

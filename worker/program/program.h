@@ -268,6 +268,10 @@ Program BuildSeatStep(const ProgramInputs& inputs, const SeatOutline& outline,
 // the clock that is so much later, whose outline is `ahead`; null: the run ends before it.
 Program BuildSeatStepAhead(const ProgramInputs& inputs, const SeatOutline& outline,
                            const SeatOutline* ahead, Clock lead, MicroBatchRange node);
+// The same where seats keep parameters between exchanges: no pull, no push; its sums are a local
+// step's.
+Program BuildSeatLocalStep(const ProgramInputs& inputs, const SeatOutline& outline,
+                           MicroBatchRange node);
 // A step of a seat for the micro-batches `node` of a lost team: no pull and no clock. The
 // parameters that it begins with are loaded again.
 Program BuildSeatTakeover(const ProgramInputs& inputs, const SeatOutline& outline,
