@@ -11,6 +11,9 @@
 #include "base/fingerprint.h"
 #include "base/sha256.h"
 #include "base/status_macros.h"
+#include "checkpoint/disk.h"
+#include "cluster/job_meaning.h"
+#include "cluster/resume.h"
 #include "cluster/team/job_strategy.h"
 #include "models/formats/onnx/read_onnx.h"
 #include "models/formats/weights.h"
@@ -63,8 +66,35 @@ uint64_t FingerprintOf(const Job& job, const std::string& model_sha256) {
   fingerprint.Add(dense ? job.data->test.Digest() : job.tables->data().test.Digest());
   fingerprint.Add(model_sha256);
   if (job.given != nullptr) fingerprint.Add(DigestOf(*job.given));
-  if (job.team != nullptr) fingerprint.Add(job.strategy_sha256);
   return fingerprint.value().first;
+}
+
+// And for how it is split, and from where it goes on.
+uint64_t FingerprintOfAll(const Job& job, uint64_t contents) {
+  if (job.team == nullptr && job.first_clock == 0) return contents;
+  Fingerprint fingerprint;
+  fingerprint.Add(contents);
+  fingerprint.Add(job.strategy_sha256);
+  fingerprint.Add(job.first_clock);
+  return fingerprint.value().first;
+}
+
+// Which checkpoints it writes, and which it goes on from.
+absl::Status SetCheckpoints(uint64_t contents, Job* job) {
+  SOAP_RETURN_IF_ERROR(CheckCheckpoints(*job));
+  const wire::Output& output = job->config.output();
+  job->meaning = MeaningDigest(job->config, contents);
+  if (output.checkpoint_path().empty()) return absl::OkStatus();
+  job->checkpoint_every = static_cast<Clock>(output.checkpoint_every());
+  if (job->checkpoint_every == 0) job->checkpoint_every = job->clocks_per_epoch;
+  const std::unique_ptr<checkpoint::Disk> disk = checkpoint::RealDisk();
+  SOAP_ASSIGN_OR_RETURN(job->first_clock, ResumeClockOf(*job, disk.get(), &job->notes));
+  if (job->first_clock > 0 && !output.record_path().empty()) {
+    return absl::InvalidArgumentError(
+        "output.record_path: a run that goes on from a checkpoint is not replayed yet; leave that "
+        "out");
+  }
+  return absl::OkStatus();
 }
 
 // Shards keep their parameters at each point until the run ends.
@@ -308,7 +338,9 @@ absl::StatusOr<std::shared_ptr<const Job>> PrepareJob(wire::JobConfig config) {
     job->notes.push_back(
         absl::StrCat("training.stragglers: workers=", named, ", and there are ", size.workers()));
   }
-  job->digest = JobDigest(job->config, FingerprintOf(*job, model_sha256));
+  const uint64_t contents = FingerprintOf(*job, model_sha256);
+  SOAP_RETURN_IF_ERROR(SetCheckpoints(contents, job.get()));
+  job->digest = JobDigest(job->config, FingerprintOfAll(*job, contents));
   job->summary = SummaryOf(*job);
   return job;
 }

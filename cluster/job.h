@@ -23,8 +23,11 @@ struct Job : cluster::TrainingJob {
   Clock clocks_per_epoch = 0;
   uint64_t curve_step = 1;  // samples from a point of the learning curve to the next
   uint64_t digest = 0;
-  std::string strategy_sha256;     // of the text of its file
-  std::string summary;             // one line for people
+  uint64_t meaning = 0;         // of what a checkpoint must be of to go on from it (job_meaning.h)
+  Clock checkpoint_every = 0;   // 0: none are written
+  Clock first_clock = 0;        // of the checkpoint that it goes on from; 0: from the start
+  std::string strategy_sha256;  // of the text of its file
+  std::string summary;          // one line for people
   std::vector<std::string> notes;  // what they should know before it runs, a line each
 };
 

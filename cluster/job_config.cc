@@ -449,7 +449,7 @@ absl::Status CheckSecurity(const wire::Cluster& cluster, bool has_keys) {
   return absl::OkStatus();
 }
 
-uint64_t JobDigest(const wire::JobConfig& config, uint64_t data_fingerprint) {
+wire::JobConfig WhatIsAgreedOn(const wire::JobConfig& config) {
   wire::JobConfig meaning = config;
   meaning.clear_output();
   meaning.mutable_cluster()->clear_scheduler();
@@ -477,8 +477,12 @@ uint64_t JobDigest(const wire::JobConfig& config, uint64_t data_fingerprint) {
   if (!OnnxPathOf(config.model()).empty()) meaning.set_model("onnx");
   meaning.mutable_training()->set_stragglers(
       StragglersWithoutFolders(config.training().stragglers()));
+  return meaning;
+}
+
+uint64_t JobDigest(const wire::JobConfig& config, uint64_t data_fingerprint) {
   Fingerprint fingerprint;
-  fingerprint.Add(JobText(meaning));
+  fingerprint.Add(JobText(WhatIsAgreedOn(config)));
   fingerprint.Add(data_fingerprint);
   return fingerprint.value().first;
 }

@@ -66,10 +66,12 @@ std::string OnnxPathOf(const std::string& model);
 // Server processes of the job: cluster.servers for each level of a tree of servers.
 uint32_t ServerCount(const wire::JobConfig& config, const consistency::PolicyTraits& policy);
 
-// What the processes of a job must agree on: the same number for all of them, and another one for
-// another job or another number of servers, workers or shards. Leaves out what may differ by
-// machine or does not change the result: endpoints, paths, outputs, timeouts. `data_fingerprint`
-// stands for the contents of the data and of files that the model and its initial values are from.
+// What the processes of a job must agree on. Leaves out what may differ by machine or does not
+// change the result: endpoints, paths, outputs, timeouts.
+wire::JobConfig WhatIsAgreedOn(const wire::JobConfig& config);
+// The same number for all of them, and another one for another job or another number of servers,
+// workers or shards. `data_fingerprint` stands for the contents of the data and of files that the
+// model and its initial values are from, and for the checkpoint that it goes on from.
 uint64_t JobDigest(const wire::JobConfig& config, uint64_t data_fingerprint);
 
 // Text format, all set fields.

@@ -122,6 +122,13 @@ constexpr JobField kFields[] = {
      "Write what each process does into this folder (`soapstone timeline` draws it)"},
     {"timeline_clocks", "output.timeline_clocks",
      "Only of these clocks, such as 100:120; the last is not included [all, the latest stay]"},
+    {"checkpoint", "output.checkpoint_path",
+     "Write checkpoints into this folder, the last two of which stay (docs/durability.md)"},
+    {"checkpoint_every", "output.checkpoint_every",
+     "Clocks from a checkpoint to the next [those of an epoch]"},
+    {"resume", "output.resume",
+     "Go on from a checkpoint of --checkpoint: auto: the newest that is whole, or the start where "
+     "there is none; CLOCK: that one; never: the folder must have none [never]"},
     {"curve", "output.curve_path", "Write loss and held-out accuracy against time to this CSV"},
     {"curve_every", "output.curve_every",
      "Samples from a point of the curve to the next [a sixtieth of the run]"},

@@ -80,7 +80,7 @@ void ChangePaths(const PathChange& change, wire::JobConfig* config) {
     paths.insert(paths.end(), {output->mutable_model_path(), output->mutable_log_dir(),
                                output->mutable_trace_path(), output->mutable_record_path(),
                                output->mutable_curve_path(), output->mutable_tensorboard_path(),
-                               output->mutable_timeline_path()});
+                               output->mutable_timeline_path(), output->mutable_checkpoint_path()});
   }
   if (config->has_training()) {
     wire::Training* training = config->mutable_training();

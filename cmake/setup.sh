@@ -9,7 +9,7 @@ set -euo pipefail
 packages=(build-essential g++ cmake ninja-build ccache pkg-config git python3
   libzmq3-dev cppzmq-dev libprotobuf-dev protobuf-compiler libabsl-dev libgoogle-glog-dev
   libgtest-dev libgmock-dev libdnnl-dev zlib1g-dev libpng-dev libssl-dev nlohmann-json3-dev
-  libcli11-dev libmicrohttpd-dev prometheus-cpp-dev libcurl4-openssl-dev)
+  libcli11-dev libmicrohttpd-dev libxxhash-dev prometheus-cpp-dev libcurl4-openssl-dev)
 for option in "$@"; do
   case $option in
     --test)

@@ -382,7 +382,9 @@ void Coordinator::BeginInstalling(Nanos now, Outbox* out) {
     if (place.role == Role::kServer) {
       members_.AddServer({ServerId{place.index}, node.endpoint, node.key});
     } else {
-      members_.AddOriginal(nodes_.EntryOf(WorkerId{place.index}), kFirstEpoch);
+      wire::Member member = nodes_.EntryOf(WorkerId{place.index});
+      member.start = options_.first_clock;
+      members_.AddOriginal(std::move(member), kFirstEpoch);
     }
   }
   news_.Add(absl::StrCat("all registered: ", Counted(options_.servers, "server"), ", ",

@@ -82,6 +82,7 @@ struct CoordinatorOptions {
   bool evaluate = true;  // final evaluation by one worker, or one team
   bool save = true;      // servers gather, hash (and write) the model
   RebalanceOptions rebalance;
+  Clock first_clock = 0;  // the workers begin there: of a job that goes on from a checkpoint
   // Where the model is split over teams of workers. A team cannot go on without one of its seats:
   // it is dropped whole, and others go on.
   std::optional<wire::TeamShape> team;

@@ -115,6 +115,7 @@ class Stranger {
                      .checksum = Size()},
         wire::WorkerSet{.workers = {WorkerId{0}, WorkerId{1 + 7 * small}}},
         wire::NotFinite{.worker = static_cast<int64_t>(Pick(4)) - 1, .tensor = "w"},
+        wire::Written{.bytes = size, .frontier = ClockOfAny(), .error = "full"},
         wire::LostLink{.other = Address::Of(WorkerId{small}), .why = "gone"},
         wire::SlowWork{.done_bytes = size, .total_bytes = Size()},
         wire::ServerProgress{

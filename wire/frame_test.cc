@@ -291,6 +291,8 @@ TEST(FrameTest, RefusesLongText) {
   ExpectRefused(Example(MessageType::kHello, Hello{.host = "rack\nworker 1 lost"}));
   ExpectRefused(Example(MessageType::kHello, Hello{.host = "rack\x1b[2J"}));
   ExpectRefused(Example(MessageType::kHello, Hello{.host = "rack  worker 1 lost"}));
+  ExpectRefused(Example(MessageType::kWritten, Written{.error = text}));
+  ExpectRefused(Example(MessageType::kWritten, Written{.frontier = -2}));
   ExpectRefused(Example(MessageType::kSaved, Saved{.path = text}));
   ExpectRefused(Example(MessageType::kSaved, Saved{.sha256 = text}));
   ExpectRefused(Example(MessageType::kRoster, Roster{.servers = {{.endpoint = text}}}));

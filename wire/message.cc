@@ -210,6 +210,9 @@ struct BodyText {
   std::string operator()(const ServerProgress& body) const {
     return absl::StrCat(" reads of ", body.shards.size(), " shards");
   }
+  std::string operator()(const Written& body) const {
+    return absl::StrCat(" ", body.bytes, " bytes, frontier ", body.frontier, " '", body.error, "'");
+  }
   std::string operator()(const NotFinite& body) const {
     return absl::StrCat(body.parameters ? " parameters '" : " gradient '", body.tensor,
                         "' of worker ", body.worker);

@@ -75,6 +75,10 @@ enum class MessageType : uint8_t {
                       // two frames: keys, ascending, and rows. Body Slices.
   kSaved = 15,        // server 0 -> scheduler: model written. Body Saved.
   kShutdown = 16,     // scheduler -> all: the job is over. Body Notice.
+  kCheckpoint = 37,   // scheduler -> shard: be written down as you are when you come to `clock`
+  // shard -> scheduler: what became of it. Body Written; where it is written a frame: the checksums
+  // of the part's blocks (checkpoint/part.h), u64.
+  kWritten = 38,
   // server, worker -> scheduler: in a strict job the guarantee was broken. Body Notice.
   kBroken = 17,
   kNotFinite = 18,  // worker, shard -> scheduler: at `clock` training diverged. Body NotFinite.
@@ -344,6 +348,21 @@ struct NotFinite {
   friend bool operator==(const NotFinite&, const NotFinite&) = default;
 };
 
+// What became of a shard's part of the checkpoint of `clock`.
+struct Written {
+  uint64_t bytes = 0;     // of its file
+  int64_t frontier = -1;  // the shard was past that clock already, and came to this one; -1: not so
+  std::string error;      // empty: it is written, or was past it
+  static constexpr char kName[] = "written";
+  template <class Visit>
+  static void Fields(const Visit& visit) {
+    visit("bytes", &Written::bytes);
+    visit("frontier", &Written::frontier);
+    visit("error", &Written::error);
+  }
+  friend bool operator==(const Written&, const Written&) = default;
+};
+
 struct Notice {
   int32_t code = 0;  // of kShutdown: the exit code
   std::string text;
@@ -423,9 +442,10 @@ struct Block {
 };
 
 // Fingerprints hold a body's place here: new ones come last.
-using Body = std::variant<std::monostate, Hello, Welcome, Roster, Progress, Evaluation, Saved,
-                          Notice, Parcel, WorkerSet, NotFinite, LostLink, SlowWork, Push,
-                          Completion, Pull, PullReply, Save, Slices, ServerProgress, Block>;
+using Body =
+    std::variant<std::monostate, Hello, Welcome, Roster, Progress, Evaluation, Saved, Notice,
+                 Parcel, WorkerSet, NotFinite, LostLink, SlowWork, Push, Completion, Pull,
+                 PullReply, Save, Slices, ServerProgress, Block, Written>;
 
 struct Message {
   MessageType type = MessageType::kNone;

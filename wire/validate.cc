@@ -64,6 +64,11 @@ constexpr TypeRule kTypes[] = {
     {.type = MessageType::kSave, .name = "save", .body = kBodyIndex<Save>},
     {.type = MessageType::kSlices, .name = "slices", .body = kBodyIndex<Slices>, .payload = true},
     {.type = MessageType::kSaved, .name = "saved", .body = kBodyIndex<Saved>},
+    {.type = MessageType::kCheckpoint, .name = "checkpoint"},
+    {.type = MessageType::kWritten,
+     .name = "written",
+     .body = kBodyIndex<Written>,
+     .payload = true},
     {.type = MessageType::kShutdown, .name = "shutdown", .body = kBodyIndex<Notice>},
     {.type = MessageType::kBroken, .name = "broken", .body = kBodyIndex<Notice>},
     {.type = MessageType::kNotFinite, .name = "not-finite", .body = kBodyIndex<NotFinite>},
@@ -329,6 +334,11 @@ struct BodyCheck {
       if (last >= ranks_max()) return Invalid("worker set: rank out of range");
     }
     return absl::OkStatus();
+  }
+
+  absl::Status operator()(const Written& written) const {
+    SOAP_RETURN_IF_ERROR(CheckClock(written.frontier, "written: frontier out of range"));
+    return CheckText(written.error, "written: text too long");
   }
 
   absl::Status operator()(const Parcel& parcel) const {

@@ -10,12 +10,14 @@
 #include <utility>
 #include <vector>
 
+#include "absl/status/status.h"
 #include "base/fingerprint.h"
 #include "base/frame_sums.h"
 #include "base/ids.h"
 #include "base/memory/buffer.h"
 #include "server/store/contribution.h"
 #include "server/store/count_store.h"
+#include "server/store/slice_image.h"
 #include "server/store/table_store.h"
 #include "server/store/tensor_store.h"
 
@@ -69,6 +71,9 @@ class Store {
   Stamp stamp(BucketId bucket) const {
     return Index(bucket) < stamps_.size() ? stamps_[Index(bucket)] : Stamp();
   }
+  // As TensorStore's. REQUIRES: values, and no tables.
+  std::vector<SliceImage> Capture() const { return tensors_->Capture(); }
+  absl::Status Restore(const SliceSource& source) { return tensors_->Restore(source); }
   // For tests of the ledger.
   void SetFault(StoreFault fault) { fault_ = fault; }
   // Counts: 1.

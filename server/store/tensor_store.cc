@@ -10,6 +10,7 @@
 #include "base/leaf_tree.h"
 #include "base/memory/past_cache.h"
 #include "base/memory/recycling.h"
+#include "base/status_macros.h"
 #include "compute/init.h"
 
 namespace soapstone::server {
@@ -402,6 +403,30 @@ Buffers TensorStore::Read() const {
     }
   }
   return read_;
+}
+
+std::vector<SliceImage> TensorStore::Capture() const {
+  const Buffers values = Read();
+  std::vector<SliceImage> images(slices_.size());
+  for (uint32_t b = 0; b < buckets_.size(); ++b) {
+    const wire::Bucket& layout = options_.layout->buckets(options_.shard)[b];
+    for (size_t i = layout.first_slice; i < layout.first_slice + layout.slices.size(); ++i) {
+      images[i] = {values[i], slices_[i].state};
+    }
+  }
+  return images;
+}
+
+absl::Status TensorStore::Restore(const SliceSource& source) {
+  read_.clear();
+  for (uint32_t b = 0; b < buckets_.size(); ++b) {
+    const wire::Bucket& layout = options_.layout->buckets(options_.shard)[b];
+    for (size_t i = layout.first_slice; i < layout.first_slice + layout.slices.size(); ++i) {
+      SOAP_RETURN_IF_ERROR(source(i, slices_[i].values, &slices_[i].state));
+    }
+    if (options_.checks) Sum(BucketId{b});
+  }
+  return absl::OkStatus();
 }
 
 Buffers TensorStore::ReadBucket(BucketId bucket) const { return PartOf(bucket, Read()); }

@@ -16,11 +16,13 @@
 #include <optional>
 #include <vector>
 
+#include "absl/status/status.h"
 #include "absl/types/span.h"
 #include "base/frame_sums.h"
 #include "base/ids.h"
 #include "base/memory/buffer.h"
 #include "server/store/contribution.h"
+#include "server/store/slice_image.h"
 
 namespace soapstone::server {
 
@@ -48,6 +50,12 @@ class TensorStore {
   // The largest change of a parameter that `part`, alone, would make: max |lr g / B|; infinity
   // where a g is not finite.
   double MassOf(Clock clock, const Contribution& part) const;
+  // A slice each, as layout.slices(shard). Costs a copy of what the optimizer remembers: 4 bytes an
+  // element with momentum, 8 with adam, none with sgd.
+  std::vector<SliceImage> Capture() const;
+  // In place of the initial values; its samples are counted from here. REQUIRES: no update has been
+  // applied. Error: the source's; the store is good for nothing then.
+  absl::Status Restore(const SliceSource& source);
   // How many samples' updates are in the values: those of the bucket that has the fewest.
   uint64_t samples() const;
   // Adds those of all tensors, taken when each was written. REQUIRES: they are to be checked.

@@ -1,0 +1,171 @@
+// A machine that ends at any moment: whatever steps were made, and whatever of what was not synced
+// is on the disk, the newest checkpoint that was committed is found, or a newer one in whole.
+#include <functional>
+
+#include "checkpoint/folder.h"
+#include "checkpoint/image.h"
+#include "checkpoint/part.h"
+#include "checkpoint/simulated_disk.h"
+#include "gtest/gtest.h"
+
+namespace soapstone::checkpoint {
+namespace {
+
+constexpr uint64_t kSession = 0xABCDEF;
+constexpr uint32_t kShards = 2;
+constexpr int64_t kClocks[] = {100, 200, 300};
+
+float ValueAt(int64_t clock, uint64_t element) {
+  return static_cast<float>(clock) + 0.25f * static_cast<float>(element);
+}
+
+std::vector<float> ValuesOf(int64_t clock) {
+  std::vector<float> values(400);  // of two sectors and more
+  for (size_t e = 0; e < values.size(); ++e) values[e] = ValueAt(clock, e);
+  return values;
+}
+
+// What a job does of three checkpoints, of which two are kept. Returns the clock of the last that
+// it was told to be committed; 0: none.
+using Job = std::function<int64_t(SimulatedDisk*)>;
+
+absl::Status WriteParts(SimulatedDisk* disk, int64_t clock, uint32_t first, uint32_t end,
+                        wire::Checkpoint* manifest) {
+  const std::string folder = UnderWay("d", clock, kSession);
+  if (absl::Status made = disk->MakeFolder(folder); !made.ok()) return made;
+  const std::vector<float> values = ValuesOf(clock);
+  for (uint32_t shard = first; shard < end; ++shard) {
+    const uint64_t begin = shard * values.size() / kShards;
+    const auto sums = WritePart(
+        disk, folder + "/" + PartFile(shard), clock,
+        {{.param = "w",
+          .begin = begin,
+          .values = absl::MakeConstSpan(values).subspan(begin, values.size() / kShards)}});
+    if (!sums.ok()) return sums.status();
+    AddPart(PartFile(shard), *sums, manifest);
+  }
+  return absl::OkStatus();
+}
+
+wire::Checkpoint ManifestOf(int64_t clock) {
+  wire::Checkpoint manifest;
+  manifest.set_clock(clock);
+  manifest.set_session(kSession);
+  return manifest;
+}
+
+int64_t AsShipped(SimulatedDisk* disk) {
+  if (!disk->MakeFolder("d").ok() || !disk->SyncFolder("").ok()) return 0;
+  std::vector<int64_t> committed;
+  for (const int64_t clock : kClocks) {
+    wire::Checkpoint manifest = ManifestOf(clock);
+    if (!WriteParts(disk, clock, 0, kShards, &manifest).ok()) break;
+    if (!Commit(disk, "d", manifest).ok()) break;
+    committed.push_back(clock);
+    const size_t drop = committed.size() > 2 ? committed.size() - 2 : 0;
+    if (!Prune(disk, "d", {committed.begin() + static_cast<ptrdiff_t>(drop), committed.end()}).ok())
+      break;
+  }
+  return committed.empty() ? 0 : committed.back();
+}
+
+// Mutant: the manifest is written when the first part is, and the last part after it.
+int64_t ManifestBeforeTheLastPart(SimulatedDisk* disk) {
+  if (!disk->MakeFolder("d").ok() || !disk->SyncFolder("").ok()) return 0;
+  int64_t committed = 0;
+  for (const int64_t clock : kClocks) {
+    wire::Checkpoint whole = ManifestOf(clock);
+    wire::Checkpoint manifest = whole;
+    SimulatedDisk elsewhere;
+    if (!elsewhere.MakeFolder("d").ok() || !WriteParts(&elsewhere, clock, 0, 2, &whole).ok()) break;
+    if (!WriteParts(disk, clock, 0, 1, &manifest).ok() || !Commit(disk, "d", whole).ok()) break;
+    committed = clock;
+    const std::string part = "d/" + NameOf(clock) + "/" + PartFile(1);
+    auto file = disk->Create(part);
+    const std::string* bytes =
+        elsewhere.Contents(UnderWay("d", clock, kSession) + "/" + PartFile(1));
+    if (!file.ok() || !(*file)->Append(bytes->data(), bytes->size()).ok()) break;
+    if (!(*file)->Sync().ok() || !disk->SyncFolder("d/" + NameOf(clock)).ok()) break;
+    if (clock > 200 && !Prune(disk, "d", {200, 300}).ok()) break;
+  }
+  return committed;
+}
+
+// Mutant: what is older goes before the new one is there.
+int64_t PrunedBeforeTheCommit(SimulatedDisk* disk) {
+  if (!disk->MakeFolder("d").ok() || !disk->SyncFolder("").ok()) return 0;
+  int64_t committed = 0;
+  for (const int64_t clock : kClocks) {
+    wire::Checkpoint manifest = ManifestOf(clock);
+    if (!WriteParts(disk, clock, 0, kShards, &manifest).ok()) break;
+    if (!Prune(disk, "d", {}).ok() || !Commit(disk, "d", manifest).ok()) break;
+    committed = clock;
+  }
+  return committed;
+}
+
+// Empty: the newest that is found is `committed` or later, and is what was written.
+std::string WhatIsWrong(SimulatedDisk* disk, int64_t committed) {
+  std::vector<std::string> passed_over;
+  const auto newest = Newest(
+      disk, "d", [](const wire::Checkpoint&) { return absl::OkStatus(); }, &passed_over);
+  if (!newest.ok()) return std::string(newest.status().message());
+  const int64_t clock = newest->has_value() ? (*newest)->clock() : 0;
+  if (clock < committed) {
+    return absl::StrCat("found ", clock, ", committed ", committed, "; ",
+                        passed_over.empty() ? "" : passed_over[0]);
+  }
+  if (clock == 0) return "";
+  auto image = Image::Open(disk, "d", **newest);
+  if (!image.ok()) return std::string(image.status().message());
+  std::vector<float> values(400), first, second;
+  int64_t steps = 0;
+  const absl::Status filled =
+      image->Fill("w", 0, {absl::MakeSpan(values), &first, &second, &steps});
+  if (!filled.ok()) return std::string(filled.message());
+  return values == ValuesOf(clock) ? "" : "other values than were written";
+}
+
+// The first moment, and draw, at which something is wrong; empty: there is none.
+std::string FirstWrong(const Job& job, DiskMutant mutant, uint64_t draws) {
+  SimulatedDisk whole(mutant);
+  job(&whole);
+  const uint64_t steps = whole.steps();
+  for (uint64_t end = 0; end <= steps; ++end) {
+    for (uint64_t draw = 0; draw < draws; ++draw) {
+      SimulatedDisk disk(mutant);
+      disk.EndAfter(end);
+      const int64_t committed = job(&disk);
+      disk.Restart(draw);
+      std::string wrong = WhatIsWrong(&disk, committed);
+      if (!wrong.empty()) return absl::StrCat("after ", end, " steps: ", wrong);
+    }
+  }
+  return "";
+}
+
+TEST(CrashTest, WhateverIsLostTheNewestCommittedIsFound) {
+  EXPECT_EQ(FirstWrong(AsShipped, DiskMutant::kNone, 40), "");
+}
+
+TEST(CrashTest, EachForgottenStepIsFound) {
+  EXPECT_NE(FirstWrong(AsShipped, DiskMutant::kFilesNotSynced, 40), "");
+  EXPECT_NE(FirstWrong(AsShipped, DiskMutant::kFoldersNotSynced, 40), "");
+  EXPECT_NE(FirstWrong(ManifestBeforeTheLastPart, DiskMutant::kNone, 40), "");
+  EXPECT_NE(FirstWrong(PrunedBeforeTheCommit, DiskMutant::kNone, 40), "");
+}
+
+// And then a run that comes after finds nothing in its way.
+TEST(CrashTest, WhatWasNotFinishedGoes) {
+  for (uint64_t end = 0; end < 40; ++end) {
+    SimulatedDisk disk;
+    disk.EndAfter(end);
+    AsShipped(&disk);
+    disk.Restart(end);
+    ASSERT_TRUE(RemoveUnfinished(&disk, "d").ok());
+    for (const std::string& path : disk.Paths()) EXPECT_EQ(path.find(".tmp"), path.npos) << path;
+  }
+}
+
+}  // namespace
+}  // namespace soapstone::checkpoint

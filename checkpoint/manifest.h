@@ -1,0 +1,27 @@
+// The manifest of a checkpoint: what makes the parts beside it one. It is written last, and ends
+// with the SHA-256 of its own lines; a folder without one that verifies is no checkpoint.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "absl/status/statusor.h"
+#include "checkpoint/part.h"
+#include "wire/config/checkpoint.pb.h"
+
+namespace soapstone::checkpoint {
+
+inline constexpr uint32_t kFormat = 1;
+inline constexpr char kManifestFile[] = "manifest.textproto";
+
+// Its lines, with the last. `manifest.format` is set.
+std::string ManifestText(wire::Checkpoint manifest);
+
+// What ManifestText made. `name` stands for the file in errors: DataLoss where the text is not as
+// it was written; FailedPrecondition where it is, and of another format.
+absl::StatusOr<wire::Checkpoint> ParseManifest(const std::string& text, const std::string& name);
+
+PartSums SumsOf(const wire::CheckpointPart& part);
+void AddPart(const std::string& file, const PartSums& sums, wire::Checkpoint* manifest);
+
+}  // namespace soapstone::checkpoint

@@ -1,0 +1,91 @@
+// A part of a checkpoint: one shard's slices, as a safetensors file that other programs read too.
+// Of a slice of 4,096 elements of fc1.weight the tensors "fc1.weight[0,4096)", and what the
+// optimizer remembers of it, ".first" and ".second" behind that, where it remembers something; in
+// the metadata how many gradients it has seen (".steps"). Elements are those of the whole
+// parameter, row-major.
+//
+// Each MiB of the file has a checksum, in the manifest: what is read is checked, nothing else.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/types/span.h"
+#include "checkpoint/disk.h"
+
+namespace soapstone::checkpoint {
+
+inline constexpr uint64_t kBlockBytes = uint64_t{1} << 20;
+
+// A slice of a parameter with its optimizer's state; views or owned elsewhere.
+struct PartSlice {
+  std::string param;
+  uint64_t begin = 0;              // elements of the parameter
+  absl::Span<const float> values;  // [n]
+  absl::Span<const float> first;   // [n], or empty
+  absl::Span<const float> second;  // likewise
+  int64_t steps = 0;
+};
+
+// "fc1.weight[0,4096)".
+std::string SliceName(const std::string& param, uint64_t begin, uint64_t end);
+
+struct PartSums {
+  uint64_t bytes = 0;
+  std::vector<uint64_t> blocks;  // XXH3-64 of each MiB, the last of less
+  friend bool operator==(const PartSums&, const PartSums&) = default;
+};
+
+PartSums SumsOfBytes(const void* data, size_t bytes);
+
+// Writes the file, and has it on the disk, with its name in `path`'s folder. Error: the disk's.
+absl::StatusOr<PartSums> WritePart(Disk* disk, const std::string& path, int64_t clock,
+                                   absl::Span<const PartSlice> slices);
+
+// Where a slice lies in a part.
+struct StoredSlice {
+  std::string param;
+  uint64_t begin = 0;
+  uint64_t end = 0;
+  // Bytes of the file where each begins; first and second: none.
+  uint64_t values_at = 0;
+  std::optional<uint64_t> first_at;
+  std::optional<uint64_t> second_at;
+  int64_t steps = 0;
+};
+
+// Reads a part. Whatever is in the file is an error and no crash: DataLoss, one line that begins
+// with the file's path.
+class PartReader {
+ public:
+  // `disk` outlives it.
+  static absl::StatusOr<PartReader> Open(Disk* disk, std::string path, PartSums sums);
+
+  const std::vector<StoredSlice>& slices() const { return slices_; }
+  // Bytes [offset, offset + bytes), checked.
+  absl::Status Read(uint64_t offset, void* data, uint64_t bytes);
+  // Every block: a line each that is not as it was written, with the tensor that it is in.
+  std::vector<std::string> Faults();
+
+ private:
+  PartReader(Disk* disk, std::string path, PartSums sums)
+      : disk_(disk), path_(std::move(path)), sums_(std::move(sums)) {}
+  absl::Status LoadBlock(uint64_t block);
+  absl::Status ReadHeader();
+  std::string TensorAt(uint64_t offset) const;
+
+  Disk* disk_;
+  std::string path_;
+  PartSums sums_;
+  std::vector<StoredSlice> slices_;
+  uint64_t header_bytes_ = 0;
+  std::optional<uint64_t> block_;  // in buffer_
+  std::string buffer_;
+};
+
+}  // namespace soapstone::checkpoint
