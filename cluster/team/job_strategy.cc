@@ -104,8 +104,8 @@ std::string NameIn(const std::string& model) {
 absl::Status CheckModelName(const wire::JobConfig& config, const wire::Strategy& strategy) {
   const std::string ours = NameIn(config.model()), its = NameIn(strategy.model());
   if (ours.empty() || its.empty() || ours == its) return absl::OkStatus();
-  return Refuse(absl::StrCat(config.cluster().strategy(), " is for ", strategy.model(), "; model is ",
-                             config.model(), ": leave that out, or plan for it"));
+  return Refuse(absl::StrCat(config.cluster().strategy(), " is for ", strategy.model(),
+                             "; model is ", config.model(), ": leave that out, or plan for it"));
 }
 
 absl::Status CheckWorkerCount(const wire::Cluster& cluster, const wire::Strategy& strategy) {
