@@ -13,6 +13,13 @@ std::shared_ptr<const wire::Layout> SeatLayoutOf(const TrainingJob& job, uint32_
       job.layout->Only(ShardsOf(*job.team, seat, *job.layout)));
 }
 
+// What it sees of who keeps them: those shards, or its own peer.
+std::shared_ptr<const wire::Layout> WorkerLayoutOf(const TrainingJob& job, uint32_t seat) {
+  std::shared_ptr<const wire::Layout> layout = SeatLayoutOf(job, seat);
+  if (!job.specs.policy.decentralised() || layout->params().empty()) return layout;
+  return std::make_shared<const wire::Layout>(wire::Layout::Whole(layout->params()));
+}
+
 std::shared_ptr<const models::Section> SectionOf(const planner::TeamProgram& program,
                                                  uint32_t seat) {
   return std::make_shared<const models::Section>(program.seats[seat].section);
@@ -33,7 +40,7 @@ worker::EngineOptions EngineOptionsOf(const TrainingJob& job, WorkerId worker) {
                                    .patience_ns = job.patience_ns};
   if (job.team == nullptr) return options;
   const uint32_t seat = wire::SeatOf(worker, job.team->shape);
-  options.layout = SeatLayoutOf(job, seat);
+  options.layout = WorkerLayoutOf(job, seat);
   options.seat = std::make_shared<const worker::SeatOptions>(
       SeatOptionsOf(*job.team, seat, *job.layout, *options.layout));
   return options;
@@ -44,7 +51,7 @@ worker::SeatExecutorOptions SeatExecutorOptionsOf(const TrainingJob& job, Worker
   worker::SeatExecutorOptions options = {
       .evaluation_batch = job.team->evaluation_batch,
       .data = job.data,
-      .layout = SeatLayoutOf(job, seat),
+      .layout = WorkerLayoutOf(job, seat),
       .seed = job.seed,
       .batch = job.batch,
       .micro_batches = job.micro_batches / job.team->shape.teams,
@@ -124,24 +131,43 @@ server::TensorStoreOptions StoreOptionsOf(const TrainingJob& job, ShardId shard)
           .fixed_tree = job.specs.policy.fixed_tree};
 }
 
-server::PeerOptions PeerOptionsOf(const TrainingJob& job, WorkerId worker) {
-  return {.id = worker,
-          .worker_layout = job.worker_layout,
-          .shard_layout = job.layout,
-          .policy = job.specs.policy,
-          .total_clocks = job.total_clocks,
-          .stretch_elements = job.stretch_elements,
-          .checks = job.strict};
+bool HasPeer(const TrainingJob& job, WorkerId worker) {
+  if (!job.specs.policy.decentralised()) return false;
+  if (job.team == nullptr) return true;
+  return !ShardsOf(*job.team, wire::SeatOf(worker, job.team->shape), *job.layout).empty();
 }
 
-server::PeerVectorsOptions PeerVectorsOptionsOf(const TrainingJob& job) {
-  return {.layout = job.layout,
+server::PeerOptions PeerOptionsOf(const TrainingJob& job, WorkerId worker) {
+  server::PeerOptions options = {.id = worker,
+                                 .worker_layout = job.worker_layout,
+                                 .shard_layout = job.layout,
+                                 .policy = job.specs.policy,
+                                 .total_clocks = job.total_clocks,
+                                 .stretch_elements = job.stretch_elements,
+                                 .checks = job.strict};
+  if (job.team == nullptr) return options;
+  const uint32_t seat = wire::SeatOf(worker, job.team->shape);
+  options.worker_layout = WorkerLayoutOf(job, seat);
+  options.shard_layout = SeatLayoutOf(job, seat);
+  options.team = job.team->shape;
+  options.shards = ShardsOf(*job.team, seat, *job.layout);
+  return options;
+}
+
+server::PeerVectorsOptions PeerVectorsOptionsOf(const TrainingJob& job, WorkerId worker) {
+  const bool whole = job.team == nullptr;
+  return {.layout = whole ? job.layout : SeatLayoutOf(job, wire::SeatOf(worker, job.team->shape)),
           .optimizer = job.specs.optimizer,
           .schedule = job.specs.schedule,
           .total_clocks = job.total_clocks,
           .seed = job.seed,
           .given = job.given,
           .fault = job.store_fault};
+}
+
+std::unique_ptr<server::PeerVectors> PeerVectorsOf(const TrainingJob& job, WorkerId worker) {
+  if (!HasPeer(job, worker)) return nullptr;
+  return server::MakePeerVectors(PeerVectorsOptionsOf(job, worker));
 }
 
 }  // namespace soapstone::cluster

@@ -4,6 +4,8 @@
 // on memory. REQUIRES everywhere: the job is complete (training_job.h).
 #pragma once
 
+#include <memory>
+
 #include "base/ids.h"
 #include "cluster/training_job.h"
 #include "server/peer/peer.h"
@@ -30,8 +32,13 @@ worker::SeatExecutorOptions SeatExecutorOptionsOf(const TrainingJob& job, Worker
 server::ShardOptions ShardOptionsOf(const TrainingJob& job, ShardId shard);
 server::TensorStoreOptions StoreOptionsOf(const TrainingJob& job, ShardId shard);
 
-// Of decentralised policies.
+// Of decentralised policies a worker has a peer beside it; but a seat that has no parameters has
+// none.
+bool HasPeer(const TrainingJob& job, WorkerId worker);
+// REQUIRES: it has one.
 server::PeerOptions PeerOptionsOf(const TrainingJob& job, WorkerId worker);
-server::PeerVectorsOptions PeerVectorsOptionsOf(const TrainingJob& job);
+server::PeerVectorsOptions PeerVectorsOptionsOf(const TrainingJob& job, WorkerId worker);
+// Null where it has none.
+std::unique_ptr<server::PeerVectors> PeerVectorsOf(const TrainingJob& job, WorkerId worker);
 
 }  // namespace soapstone::cluster

@@ -149,7 +149,7 @@ TEST(ActorOptionsTest, APeerStandsBetweenItsWorkerAndTheShards) {
   EXPECT_EQ(peer.total_clocks, 40);
   EXPECT_EQ(peer.stretch_elements, 77u);
   EXPECT_TRUE(peer.checks);
-  const server::PeerVectorsOptions vectors = PeerVectorsOptionsOf(job);
+  const server::PeerVectorsOptions vectors = PeerVectorsOptionsOf(job, WorkerId{2});
   EXPECT_EQ(vectors.layout, job.layout);
   EXPECT_EQ(vectors.optimizer, job.specs.optimizer);
   EXPECT_EQ(vectors.schedule, job.specs.schedule);

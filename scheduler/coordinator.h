@@ -89,7 +89,8 @@ struct CoordinatorOptions {
   // A step needs the micro-batches of each team; one that is left takes over those of one that is
   // lost, and no more.
   bool needs_all_teams = false;
-  bool beside_workers = false;  // server k is in the process of worker k
+  bool ends_with_a_team = false;  // none goes on where one is gone
+  bool beside_workers = false;    // server k is in the process of worker k
   // Where training has diverged at a clock: what was set, and what to try. Null: nothing is said.
   std::function<std::string(Clock)> on_divergence;
 };

@@ -40,6 +40,11 @@ std::optional<Notice> Coordinator::WhyNotWithoutTeamOf(WorkerId seat, Notice if_
   if (options_.beside_workers && Index(seat) < options_.servers) {
     return Notice{code, absl::StrCat(with_it, ", whose workers keep the parameters")};
   }
+  if (options_.ends_with_a_team) {
+    return Notice{code, absl::StrCat(with_it,
+                                     ": seats of the others, which exchange with its own "
+                                     "each by itself, might go on from different clocks")};
+  }
   const uint32_t lost = shape.teams - others;
   if (!options_.needs_all_teams || lost <= others) return std::nullopt;
   return Notice{code, absl::StrCat(with_it, ": the policy needs the micro-batches of all ",

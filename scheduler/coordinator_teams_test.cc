@@ -90,6 +90,17 @@ TEST(CoordinatorTeams, WhereAllMicroBatchesAreNeededEachThatIsLeftTakesOverOne) 
   }
 }
 
+TEST(CoordinatorTeams, WhereSeatsExchangeAmongThemselvesNoTeamGoesOnWithoutAnother) {
+  CoordinatorOptions options = TeamsOfTwo(3);
+  options.ends_with_a_team = true;
+  Job job(options);
+  job.StartAll();
+  job.Lose(Worker(3));
+  ASSERT_TRUE(job.coordinator().ended().has_value());
+  EXPECT_EQ(job.coordinator().ended()->code, kExitPeerLost);
+  EXPECT_THAT(job.coordinator().ended()->text, HasSubstr("with it team 1: seats of the others"));
+}
+
 TEST(CoordinatorTeams, ATeamThatKeepsTheParametersIsNeeded) {
   CoordinatorOptions options = TeamsOfTwo(2);
   options.servers = 2;

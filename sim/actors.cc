@@ -148,7 +148,8 @@ scheduler::Coordinator ActorFactory::MakeCoordinator(bool evaluate) const {
        .save = false,
        .rebalance = rebalance_,
        .team = job_.team != nullptr ? std::optional(teams()) : std::nullopt,
-       .needs_all_teams = policy().takes_over()});
+       .needs_all_teams = policy().takes_over(),
+       .ends_with_a_team = policy().decentralised()});
 }
 
 wire::Message ActorFactory::MakeHello(wire::Address from, int64_t wanted_rank,

@@ -9,6 +9,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
+#include "cluster/actor_options.h"
 #include "cluster/worker_recipients.h"
 #include "glog/logging.h"
 #include "server/model/model_gatherer.h"
@@ -385,9 +386,9 @@ void Replayer::Diverge(const Actor& actor, const std::string& why) {
 absl::Status CheckActors(const Recording& recording, const ActorFactory& factory) {
   for (const RecordedActor& actor : recording.actors) {
     const uint32_t index = actor.address.index;
-    const bool has_peers = factory.policy().decentralised();
     const bool of_worker =
-        actor.address.role == Role::kWorker || (actor.address.role == Role::kPeer && has_peers);
+        actor.address.role == Role::kWorker ||
+        (actor.address.role == Role::kPeer && cluster::HasPeer(factory.job(), WorkerId{index}));
     const bool known = actor.address == Address::Scheduler() ||
                        (actor.address.role == Role::kShard && index < factory.shards()) ||
                        (of_worker && index < factory.job().workers);

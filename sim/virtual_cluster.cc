@@ -71,6 +71,11 @@ absl::StatusOr<VirtualResult> RunVirtual(const VirtualOptions& options) {
         "stragglers: failstop is not simulated of workers that a strategy splits the model over: a "
         "team is lost with each of them");
   }
+  if (factory.job().team != nullptr && factory.policy().decentralised()) {
+    return absl::InvalidArgumentError(absl::StrCat("policy: ", factory.policy().spec,
+                                                   " is not simulated where a strategy splits the "
+                                                   "model: peers of one seat have a part of it"));
+  }
   return VirtualRun(options, std::move(factory), std::move(stragglers)).Run();
 }
 

@@ -73,7 +73,7 @@ VirtualRun::VirtualRun(const VirtualOptions& options, ActorFactory factory,
     if (factory_.job().team != nullptr) {
       workers_.back().seat = cluster::EngineOptionsOf(factory_.job(), WorkerId{w});
     }
-    if (factory_.policy().decentralised()) {
+    if (cluster::HasPeer(factory_.job(), WorkerId{w})) {
       workers_.back().peer = factory_.MakePeer(WorkerId{w});
     }
   }

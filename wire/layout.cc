@@ -4,6 +4,7 @@
 #include <functional>
 #include <limits>
 #include <numeric>
+#include <optional>
 #include <queue>
 #include <string>
 #include <utility>
@@ -272,11 +273,24 @@ absl::StatusOr<Layout> Layout::BuildOfPieces(std::vector<ParamSpec> params,
 }
 
 Layout Layout::Only(const std::vector<ShardId>& shards) const {
+  std::vector<std::optional<ParamId>> renumbered(params_.size());
+  for (const ShardId shard : shards) {
+    for (const Slice& slice : slices(shard)) renumbered[Index(slice.param)] = ParamId{0};
+  }
   Layout layout;
-  layout.params_ = params_;
+  for (size_t p = 0; p < params_.size(); ++p) {
+    if (!renumbered[p].has_value()) continue;
+    renumbered[p] = ParamId{static_cast<uint32_t>(layout.params_.size())};
+    layout.params_.push_back(params_[p]);
+  }
+  const auto renumber = [&](std::vector<Slice>* own) {
+    for (Slice& slice : *own) slice.param = *renumbered[Index(slice.param)];
+  };
   for (const ShardId shard : shards) {
     layout.buckets_.push_back(buckets(shard));
+    for (Bucket& bucket : layout.buckets_.back()) renumber(&bucket.slices);
     layout.slices_.push_back(slices(shard));
+    renumber(&layout.slices_.back());
   }
   return layout;
 }

@@ -73,7 +73,8 @@ class Layout {
   static absl::StatusOr<Layout> BuildOfPieces(std::vector<ParamSpec> params,
                                               const PieceHolders& holders,
                                               const LayoutOptions& options);
-  // These shards alone, numbered anew in this order; parameters keep their ids.
+  // These shards alone, numbered anew in this order, and the parameters that they have slices of,
+  // numbered anew in theirs.
   Layout Only(const std::vector<ShardId>& shards) const;
 
   const std::vector<ParamSpec>& params() const { return params_; }

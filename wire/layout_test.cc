@@ -127,6 +127,34 @@ TEST(LayoutTest, BucketClosesWhenItReachesItsSize) {
   }
 }
 
+TEST(LayoutTest, ShardsAloneHaveTheirParametersAlone) {
+  const std::vector<ParamSpec> params = {{.name = "a", .shape = {3}},
+                                         {.name = "b", .shape = {5}},
+                                         {.name = "c", .shape = {7}},
+                                         {.name = "d", .shape = {2}}};
+  const Layout layout = *Layout::BuildOfPieces(
+      params, {.sets = 2, .set_of = {0, 1, 0, 1}, .servers = {{}, {}, {}, {}}},
+      {.shard_count = 2, .bucket_bytes = 8});
+  const Layout only = layout.Only({ShardId{1}});
+  ASSERT_EQ(only.params().size(), 2u);
+  EXPECT_EQ(only.params()[0].name, "b");
+  EXPECT_EQ(only.params()[1].name, "d");
+  ASSERT_EQ(only.shard_count(), 1u);
+  EXPECT_EQ(only.elements(), 7u);
+  ASSERT_EQ(only.buckets(ShardId{0}).size(), layout.buckets(ShardId{1}).size());
+  std::vector<Slice> joined;
+  for (const Bucket& bucket : only.buckets(ShardId{0})) {
+    joined.insert(joined.end(), bucket.slices.begin(), bucket.slices.end());
+  }
+  EXPECT_EQ(joined, only.slices(ShardId{0}));
+  for (size_t i = 0; i < joined.size(); ++i) {
+    const Slice& of_all = layout.slices(ShardId{1})[i];
+    EXPECT_EQ(only.params()[Index(joined[i].param)].name, params[Index(of_all.param)].name);
+    EXPECT_EQ(joined[i].begin, of_all.begin);
+    EXPECT_EQ(joined[i].end, of_all.end);
+  }
+}
+
 TEST(LayoutTest, LargeBucketBytesMakeOneBucket) {
   const Layout layout = Built(LeNet5(), {.shard_count = 1, .bucket_bytes = uint64_t{1} << 40});
   EXPECT_EQ(layout.buckets(ShardId{0}).size(), 1u);

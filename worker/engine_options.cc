@@ -16,7 +16,7 @@ wire::Address EngineOptions::HomeOf(ShardId shard) const {
 
 std::optional<ShardId> EngineOptions::ShardAt(wire::Address home) const {
   ShardId shard{0};
-  if (seat != nullptr) {
+  if (seat != nullptr && !policy.decentralised()) {
     const auto at = std::find(seat->shards.begin(), seat->shards.end(), ShardId{home.index});
     if (at == seat->shards.end()) return std::nullopt;
     shard = ShardId{static_cast<uint32_t>(at - seat->shards.begin())};

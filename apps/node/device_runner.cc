@@ -96,6 +96,14 @@ uint64_t KeptBytes(const Job& job, uint32_t rank) {
   return bytes;
 }
 
+// Of the peer beside a worker: values, the next ones, the gradient, what it contributes, the sum,
+// and the optimizer's state.
+uint64_t PeerBytes(const Job& job, WorkerId worker) {
+  if (!cluster::HasPeer(job, worker)) return 0;
+  const uint64_t vectors = 5 + compute::FloatsOf(job.specs.optimizer.kind);
+  return vectors * sizeof(float) * cluster::PeerVectorsOptionsOf(job, worker).layout->elements();
+}
+
 }  // namespace
 
 absl::StatusOr<DeviceThread::Runner> MakeDeviceRunner(const Job& job, WorkerId worker,
@@ -154,7 +162,8 @@ absl::StatusOr<std::shared_ptr<worker::SeatExecutor>> PrepareSeat(const Job& job
   const std::string what = absl::StrCat("seat ", wire::SeatOf(WorkerId{rank}, shape), of_team,
                                         ", by ", job.config.cluster().strategy(),
                                         keeps ? ", with the parameters that it keeps," : "");
-  const uint64_t needed = seat->memory_bytes() + (keeps ? KeptBytes(job, rank) : 0);
+  const uint64_t needed =
+      seat->memory_bytes() + (keeps ? KeptBytes(job, rank) : 0) + PeerBytes(job, WorkerId{rank});
   SOAP_RETURN_IF_ERROR(CheckFits(what, needed, available));
   LOG(INFO) << what << " needs " << Bytes(needed) << " of memory beside the " << Bytes(before)
             << " that its process has";

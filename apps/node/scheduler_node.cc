@@ -87,6 +87,7 @@ scheduler::CoordinatorOptions CoordinatorOptionsOf(const Job& job, uint64_t sess
       .rebalance = {.micro_batch_count = job.rebalance ? job.micro_batches : 0},
       .team = job.team != nullptr ? std::optional(job.team->shape) : std::nullopt,
       .needs_all_teams = job.specs.policy.takes_over(),
+      .ends_with_a_team = job.specs.policy.decentralised(),
       .beside_workers = job.team != nullptr && job.team->plan.owned,
       .on_divergence = [config = job.config, specs = job.specs, clocks = job.total_clocks](
                            Clock clock) { return DivergenceAdvice(config, specs, clocks, clock); }};

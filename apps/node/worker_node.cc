@@ -52,19 +52,18 @@ WorkerNode::WorkerNode(std::shared_ptr<const Job> job,
 }
 
 absl::Status WorkerNode::Prepare() {
-  if (job_->team != nullptr) {
-    SOAP_ASSIGN_OR_RETURN(seat_,
-                          PrepareSeat(*job_, wanted_rank_, !loop_.transport().endpoint().empty()));
-    return absl::OkStatus();
-  }
   const auto rank = static_cast<uint32_t>(std::max<int64_t>(wanted_rank_, 0));
-  SOAP_ASSIGN_OR_RETURN(warm_, WarmReplica(*job_, rank));
-  if (!job_->specs.policy.decentralised()) return absl::OkStatus();
-  if (job_->config.cluster().workers() > 1 && loop_.transport().endpoint().empty()) {
+  const bool listens = !loop_.transport().endpoint().empty();
+  if (job_->team != nullptr) {
+    SOAP_ASSIGN_OR_RETURN(seat_, PrepareSeat(*job_, wanted_rank_, listens));
+  } else {
+    SOAP_ASSIGN_OR_RETURN(warm_, WarmReplica(*job_, rank));
+  }
+  if (job_->specs.policy.decentralised() && job_->workers > 1 && !listens) {
     return absl::FailedPreconditionError(absl::StrCat(
         job_->specs.policy.spec, " has workers reach each other, and this one listens nowhere"));
   }
-  peer_vectors_ = server::MakePeerVectors(cluster::PeerVectorsOptionsOf(*job_));
+  peer_vectors_ = cluster::PeerVectorsOf(*job_, WorkerId{rank});
   return absl::OkStatus();
 }
 
@@ -262,7 +261,7 @@ void WorkerNode::OnWelcome(uint32_t rank) {
   loop_.transport().SetSession(membership_.session());
   loop_.router().SetSelf(self);
   engine_.emplace(cluster::EngineOptionsOf(*job_, WorkerId{rank}));
-  if (job_->specs.policy.decentralised()) {
+  if (cluster::HasPeer(*job_, WorkerId{rank})) {
     peer_.emplace(cluster::PeerOptionsOf(*job_, WorkerId{rank}), std::move(peer_vectors_));
   }
   timeline_.Open(*job_, WorkerId{rank}, membership_.session(), seat_.get());

@@ -31,10 +31,15 @@ absl::Status Refuse(const std::string& why) {
   return absl::InvalidArgumentError(absl::StrCat("cluster.strategy: ", why));
 }
 
-// Policies whose members may be teams of several workers: servers answer each member for itself,
-// and no member's rounds go on without it.
+// Policies whose members may be teams of several workers: servers, or the worker's own peer, answer
+// each member for itself, and no member's rounds go on without it: its seats would go on from
+// different clocks.
 bool TakesTeams(const consistency::PolicyTraits& policy) {
-  return !policy.skips() && !policy.tree() && !policy.ordered_reads();
+  if (!policy.decentralised()) {
+    return !policy.skips() && !policy.tree() && !policy.ordered_reads();
+  }
+  const auto* rounds = std::get_if<consistency::CollectiveTraits>(&policy.peers());
+  return rounds == nullptr || rounds->partial == consistency::Partial::kNone;
 }
 
 // Between exchanges a seat steps what it holds by itself: the sum of what several compute of a
@@ -291,8 +296,8 @@ absl::Status CheckStrategyGoes(const wire::JobConfig& config, const cluster::Job
   if (!TakesTeams(specs.policy)) {
     return Refuse(absl::StrCat("policy ", specs.policy.spec,
                                " does not take a model that is split over workers; bsp, ssp, essp, "
-                               "dssp, psp, pssp, async, softsync, dcasgd, easgd, eamsgd, localsgd "
-                               "and bmuf do"));
+                               "dssp, psp, pssp, async, softsync, dcasgd, easgd, eamsgd, localsgd, "
+                               "bmuf, allreduce and gossip do"));
   }
   SOAP_RETURN_IF_ERROR(CheckStaleness(config.cluster().strategy(), strategy, specs.policy));
   const wire::Cluster& cluster = config.cluster();
@@ -354,6 +359,7 @@ absl::StatusOr<std::shared_ptr<const cluster::TeamJob>> MakeTeams(const JobStrat
     SOAP_RETURN_IF_ERROR(CheckHolders(file.path, of.policy, team->plan));
   }
   team->shape = {.teams = of.teams, .seats = team->plan.seats};
+  team->peers = of.policy.decentralised();
   team->evaluation_batch = static_cast<uint64_t>(sizes[0]);
   team->evaluation_batches =
       (of.test_samples + team->evaluation_batch - 1) / team->evaluation_batch;

@@ -3,6 +3,7 @@
 #include <unistd.h>
 
 #include <fstream>
+#include <iterator>
 #include <string>
 
 #include "absl/strings/str_cat.h"
@@ -121,6 +122,55 @@ TEST_F(JobStrategyTest, TeamsAreLoweredForTheSamplesThatTheyHave) {
   std::vector<int64_t> sizes;
   for (const auto& [samples, program] : teams->plan.steps) sizes.push_back(samples);
   EXPECT_THAT(sizes, testing::ElementsAre(5, 6, 8));
+}
+
+TEST_F(JobStrategyTest, PoliciesWhoseMembersMayBeTeams) {
+  for (const char* policy :
+       {"bsp", "ssp:s=1", "essp:s=1", "dssp", "psp", "pssp", "async", "softsync", "dcasgd", "easgd",
+        "easgd:mode=sync", "eamsgd", "localsgd", "bmuf", "allreduce", "gossip:mode=dpsgd",
+        "gossip:mode=gossipgrad", "gossip:mode=adpsgd", "gossip:mode=pushsum"}) {
+    EXPECT_EQ(WhyNot(ConfigOf(2), policy), "") << policy;
+    EXPECT_TRUE(Teams(ConfigOf(2), 27, policy).ok()) << policy;  // each piece has one holder
+  }
+  for (const char* policy : {"backup", "tree", "value", "eager:mode=solo", "eager:mode=majority"}) {
+    EXPECT_THAT(WhyNot(ConfigOf(2), policy), HasSubstr("does not take a model that is split"))
+        << policy;
+  }
+}
+
+TEST_F(JobStrategyTest, WhatSeveralHoldIsNotSteppedByOne) {
+  wire::JobConfig config = ConfigOf(2, 1);
+  std::ifstream file(path_);
+  std::string text{std::istreambuf_iterator<char>(file), {}};
+  const std::string whole = "ops { name: 'fc1' devices: 0 }";
+  const size_t at = text.find(whole);
+  ASSERT_NE(at, std::string::npos) << text;
+  text.replace(at, whole.size(),
+               "ops { name: 'fc1' splits { dim: 'n' parts: 2 } devices: 0 devices: 1 }");
+  std::ofstream(path_) << text;
+  EXPECT_TRUE(Teams(config, 27, "ssp:s=1").ok());
+  EXPECT_TRUE(Teams(config, 27, "softsync").ok());
+  for (const char* policy : {"easgd", "eamsgd", "localsgd", "bmuf", "allreduce", "gossip"}) {
+    const std::string why(Teams(config, 27, policy).status().message());
+    EXPECT_THAT(why, HasSubstr(path_));
+    EXPECT_THAT(why, HasSubstr("several have fc1.weight (workers 0, 1), fc1.bias (workers 0, 1): "
+                               "leave operators that have parameters whole"));
+  }
+}
+
+// Others count a reader's clock as that of what it has pushed, or compare with what it read last.
+TEST_F(JobStrategyTest, SeveralStepsUnderWayNeedAPlainBound) {
+  const auto why_not = [&](const char* policy) {
+    wire::JobConfig config = ConfigOf(2);
+    std::ofstream(path_, std::ios::app) << "staleness: 1\n";
+    return WhyNot(config, policy);
+  };
+  EXPECT_EQ(why_not("ssp:s=1"), "");
+  EXPECT_EQ(why_not("async"), "");
+  for (const char* policy :
+       {"essp:s=2", "softsync", "dcasgd", "easgd", "localsgd", "allreduce", "gossip"}) {
+    EXPECT_THAT(why_not(policy), HasSubstr("take --policy=ssp:s=1 or more, or async")) << policy;
+  }
 }
 
 TEST_F(JobStrategyTest, ALastBatchWithoutSamplesForAllIsRefused) {

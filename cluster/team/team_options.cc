@@ -32,7 +32,7 @@ std::vector<ShardId> ShardsOf(const TeamJob& team, uint32_t seat, const wire::La
 
 wire::Roster ReachedBy(const TeamJob* team, WorkerId worker, const wire::Roster& roster) {
   if (team == nullptr) return roster;
-  return wire::OnlyTeam(roster, wire::TeamOf(worker, team->shape), team->shape);
+  return wire::Reached(roster, worker, team->shape, team->peers);
 }
 
 void AddGrants(const planner::TeamProgram& program, uint32_t seat, bool forward,

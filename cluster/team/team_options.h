@@ -23,6 +23,7 @@ struct TeamJob {
   planner::TeamPlan plan;
   uint64_t evaluation_batch = 1;    // samples; one of the plan's
   uint64_t evaluation_batches = 0;  // of the held-out samples
+  bool peers = false;               // those that have one seat exchange among themselves
 
   uint32_t sets() const { return static_cast<uint32_t>(plan.pieces.sets.size()); }
   // Server k is in the process of worker k, which is seat k of team 0.
@@ -36,8 +37,8 @@ Clock OwnLagOf(const TeamJob& team, ShardId shard);
 // The shards that a seat holds, ascending; none of those without parameters.
 std::vector<ShardId> ShardsOf(const TeamJob& team, uint32_t seat, const wire::Layout& layout);
 
-// The roster, of a team with the worker's own team alone: other teams' workers it has no word for.
-// team: null where there is none.
+// The roster, of a team with those workers alone that it has a word for (wire::Reached). team: null
+// where there is none.
 wire::Roster ReachedBy(const TeamJob* team, WorkerId worker, const wire::Roster& roster);
 
 // Who must hear of whom at each clock (SeatOutline::grants, awaited): for each seat that sends to

@@ -161,7 +161,7 @@ absl::Status Backing::Prepare() {
                         Evaluator::Create(*job_.graph, job_.data, job_.layout));
   evaluator_ = std::make_unique<Evaluator>(std::move(evaluator));
   for (uint32_t w = 0; w < job_.workers && job_.specs.policy.decentralised(); ++w) {
-    peers_.push_back(server::MakePeerVectors(cluster::PeerVectorsOptionsOf(job_)));
+    peers_.push_back(cluster::PeerVectorsOf(job_, WorkerId{w}));
   }
   for (uint32_t k = 0; k < job_.layout->shard_count(); ++k) {
     stores_.push_back(MakeStore(ShardId{k}));
@@ -225,7 +225,7 @@ void Backing::Restart(WorkerId worker) {
   CHECK(fresh.ok()) << fresh.status();  // its like was made before
   device = *std::move(fresh);
   if (peers_.empty()) return;
-  peers_[Index(worker)] = server::MakePeerVectors(cluster::PeerVectorsOptionsOf(job_));
+  peers_[Index(worker)] = cluster::PeerVectorsOf(job_, worker);
 }
 
 HeldOut Backing::Evaluate(Device* device) {
@@ -314,6 +314,7 @@ void Backing::Close(CosimResult* result) {
   }
   result->curve = std::move(curve_);
   result->sha256 = Sha256();
+  if (!seats_.empty()) return;  // of a replica each has a part
   if (!job_.specs.policy.keeps_parameters() && peers_.empty()) return;
   std::vector<double> accuracies;
   accuracies.reserve(devices_.size());

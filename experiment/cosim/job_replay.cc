@@ -54,8 +54,7 @@ absl::StatusOr<sim::ReplayResult> ReplayJob(const cluster::TrainingJob& job,
       .job = job,
       .make_store =
           [&job](ShardId shard) { return server::Store(cluster::StoreOptionsOf(job, shard)); },
-      .make_peer_vectors =
-          [&job](WorkerId) { return server::MakePeerVectors(cluster::PeerVectorsOptionsOf(job)); }};
+      .make_peer_vectors = [&job](WorkerId worker) { return cluster::PeerVectorsOf(job, worker); }};
   const sim::ReplayOptions options = {.coordinator = coordinator,
                                       .training = &training,
                                       .make_device = [&job](WorkerId worker) -> sim::ReplayDevice {

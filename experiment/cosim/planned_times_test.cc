@@ -381,7 +381,36 @@ TEST_F(TeamCosimTest, DelaysOfASeatAndOfItsMessagesTakeTime) {
   EXPECT_GE(Trained(job, {.bandwidth_mbps = 100}).duration_s, base * 1.1);
 }
 
-TEST_F(TeamCosimTest, FailuresAreRefused) {
+// A seat's local steps, and what it exchanges, are those of a worker that has the whole model, of
+// its pieces.
+TEST_F(TeamCosimTest, AveragingRoundsHaveTheBitsOfWorkersThatHaveAll) {
+  planner::Draws draws(6, 3);
+  const OpGraph graph = GraphOf(*model_, 1);
+  std::set<std::string> all;
+  for (const char* policy :
+       {"localsgd:h=2", "bmuf:h=2", "easgd:tau=2,mode=sync", "eamsgd:tau=3,mode=sync,delta=0.9"}) {
+    cluster::TrainingJob job = {.specs = {.policy = *consistency::ParsePolicy(policy)},
+                                .graph = model_,
+                                .layout = std::make_shared<const wire::Layout>(
+                                    *wire::Layout::Build(model_->params(), {.shard_count = 1})),
+                                .batch = 2 * kBatch,
+                                .micro_batches = 2,
+                                .total_clocks = 5,
+                                .workers = 2};
+    const std::string whole = Trained(TrainedBy(std::move(job)), {}).sha256;
+    EXPECT_TRUE(all.insert(whole).second) << policy;
+    for (const Synchronization way : {Synchronization::kServers, Synchronization::kOwner}) {
+      const wire::Strategy strategy =
+          MessageFor(graph, planner::RandomPipeline(graph, 3, &draws), 3, way);
+      const cluster::TrainingJob teams = TrainedBy(JobOf(model_, strategy, policy, 2, 5, 2));
+      for (const CosimTiming& timing : kDelays) {
+        EXPECT_EQ(Trained(teams, timing).sha256, whole) << policy;
+      }
+    }
+  }
+}
+
+TEST_F(TeamCosimTest, WhatIsNotSimulatedIsRefused) {
   planner::Draws draws(5, 3);
   const OpGraph graph = GraphOf(*model_, 1);
   const wire::Strategy strategy =
@@ -389,6 +418,9 @@ TEST_F(TeamCosimTest, FailuresAreRefused) {
   const cluster::TrainingJob job = TrainedBy(JobOf(model_, strategy, "bsp", 1, 5));
   EXPECT_THAT(Cosimulate(job, {.stragglers = "failstop:p=0.1,down_ms=1"}, {}).status().message(),
               ::testing::HasSubstr("failstop is not simulated"));
+  const cluster::TrainingJob peers = TrainedBy(JobOf(model_, strategy, "allreduce", 1, 5));
+  EXPECT_THAT(Cosimulate(peers, {}, {}).status().message(),
+              ::testing::HasSubstr("allreduce is not simulated where a strategy splits the model"));
 }
 
 }  // namespace

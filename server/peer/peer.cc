@@ -1,5 +1,6 @@
 #include "server/peer/peer.h"
 
+#include <algorithm>
 #include <string>
 #include <utility>
 
@@ -78,7 +79,9 @@ void Peer::OnRoster(const Message& message, wire::Outbox* out) {
   const wire::Member* me = FindMember(*roster, options_.id);
   if (me == nullptr || me->joining) return;  // not ours to take part in
   epoch_ = message.epoch;
-  roster_ = std::make_shared<const wire::Roster>(*roster);
+  const bool whole = !options_.team.has_value();
+  roster_ = std::make_shared<const wire::Roster>(
+      whole ? *roster : OnlySeat(*roster, SeatOf(options_.id, *options_.team), *options_.team));
   if (!policy_.has_value()) {
     policy_.emplace(options_.policy, options_.id, me->original, options_.total_clocks,
                     consistency::StretchesOf(offsets_.back(), options_.stretch_elements));
@@ -86,7 +89,7 @@ void Peer::OnRoster(const Message& message, wire::Outbox* out) {
     if (policy_->TakesParts() && stretches.size() > 1) gradient_.SetStretches(stretches);
   }
   std::vector<consistency::GroupMember> members;
-  for (const wire::Member& member : roster->workers) {
+  for (const wire::Member& member : roster_->workers) {
     if (!member.joining) members.push_back({member.worker, member.admitted});
   }
   ledger_.OnGroup();
@@ -128,7 +131,7 @@ void Peer::OnFinalPull(const Message& pull, wire::Outbox* out) {
     Message question;
     question.type = MessageType::kPull;
     question.from = Address::Of(options_.id);
-    question.to = Address::Of(ShardId{k});
+    question.to = AddressOf(ShardId{k});
     question.epoch = epoch_;
     question.worker = options_.id;
     question.clock = 1;
@@ -137,9 +140,22 @@ void Peer::OnFinalPull(const Message& pull, wire::Outbox* out) {
   }
 }
 
+Address Peer::AddressOf(ShardId shard) const {
+  return Address::Of(options_.team.has_value() ? options_.shards[Index(shard)] : shard);
+}
+
+std::optional<ShardId> Peer::ShardAt(Address address) const {
+  if (!options_.team.has_value()) return ShardId{address.index};
+  const std::vector<ShardId>& shards = options_.shards;
+  const auto at = std::find(shards.begin(), shards.end(), ShardId{address.index});
+  if (at == shards.end()) return std::nullopt;
+  return ShardId{static_cast<uint32_t>(at - shards.begin())};
+}
+
 void Peer::OnFinalReply(const Message& reply, wire::Outbox* out) {
-  const ShardId shard{reply.from.index};
-  if (!final_.WaitsFor(shard)) return;
+  const std::optional<ShardId> home = ShardAt(reply.from);
+  if (!home.has_value() || !final_.WaitsFor(*home)) return;
+  const ShardId shard = *home;
   if (vectors_.own != nullptr && !final_.Fits(shard, reply.payload, *vectors_.own)) {
     ++stats_.rejects;
     return;

@@ -27,6 +27,7 @@
 #include "server/peer/peer_vectors.h"
 #include "server/peer/pushed_gradient.h"
 #include "wire/layout.h"
+#include "wire/membership/teams.h"
 #include "wire/outbox.h"
 
 namespace soapstone::server {
@@ -41,6 +42,10 @@ struct PeerOptions {
   // Least elements of a stretch of the model that an all-reduce sums by itself: 4 MiB.
   uint64_t stretch_elements = uint64_t{1} << 20;
   bool checks = false;  // answers carry a checksum of their values
+  // Beside a worker that has a seat: the other peers are those of its seat, a team is a rank to the
+  // servers, and shard k of shard_layout is shards[k].
+  std::optional<wire::TeamShape> team;
+  std::vector<ShardId> shards;
 };
 
 // A peer's vectors; a copy of the peer gets a copy of them. The maker may keep a reference.
@@ -96,6 +101,9 @@ class Peer {
   void OnPeer(wire::Message message, wire::Outbox* out);
   void TakeFromPeer(wire::Message message, wire::Outbox* out);
   void OnFinalReply(const wire::Message& reply, wire::Outbox* out);
+  // Shards by the number that the shards' layout has of them, and back; none: none of its own.
+  wire::Address AddressOf(ShardId shard) const;
+  std::optional<ShardId> ShardAt(wire::Address address) const;
   bool PayloadFits(const wire::Message& message) const;
   // Parcels that may wait for their turn.
   size_t HeldMax() const;

@@ -53,13 +53,14 @@ uint64_t Peer::ContentOfValues() const {
 void Peer::HandIn(double weight, wire::Outbox* out) {
   Buffer flat;
   if (vectors_.own != nullptr) flat = vectors_.own->Values();
-  const uint32_t rank = Index(options_.id);
+  const uint32_t rank =
+      Index(options_.team.has_value() ? wire::TeamOf(options_.id, *options_.team) : options_.id);
   const auto samples = static_cast<uint64_t>(std::max(1.0, std::round(weight * kWeightUnit)));
   for (uint32_t k = 0; k < options_.shard_layout->shard_count(); ++k) {
     const auto& buckets = options_.shard_layout->buckets(ShardId{k});
     Message message;
     message.from = Address::Of(options_.id);
-    message.to = Address::Of(ShardId{k});
+    message.to = AddressOf(ShardId{k});
     message.epoch = epoch_;
     message.worker = options_.id;
     for (uint32_t b = 0; b < buckets.size(); ++b) {

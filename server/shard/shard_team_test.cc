@@ -97,6 +97,53 @@ TEST_F(TeamTest, IsAnsweredWhenAllHaveAskedAndFromOneState) {
   EXPECT_TRUE(Send(Data(MessageType::kPull, 2, 0)).messages.empty());
 }
 
+// Seat 0 has begun the clock with the first values by the time that fresher ones would come, and
+// seat 1 may not have.
+TEST_F(TeamTest, IsSentAClockOnce) {
+  for (const bool alone : {false, true}) {
+    StartTeams(2, alone ? std::vector<uint32_t>{0} : std::vector<uint32_t>{0, 1}, "essp:s=1");
+    const std::vector<uint32_t> workers =
+        alone ? std::vector<uint32_t>{0, 4} : std::vector<uint32_t>{0, 1, 4, 5};
+    size_t sent = 0;
+    for (const uint32_t worker : workers) {
+      sent += Send(Data(MessageType::kPull, worker, 0)).messages.size();
+    }
+    EXPECT_EQ(sent, workers.size());
+    std::vector<Message> answers;
+    for (const uint32_t worker : workers) {
+      SendPush(worker, 0, 1);
+      for (Message& answer : Send(Clocked(worker, 1, 1)).messages) answers.push_back(answer);
+    }
+    // Each team has its own clock's; the first team then what the other one has added, if it is of
+    // one seat here.
+    EXPECT_EQ(answers.size(), alone ? 3u : 4u);
+    for (const Message& answer : answers) EXPECT_EQ(answer.clock, 1);
+  }
+}
+
+// Delay-compensated: s' = s + (lambda / n) s s (x - x_read) of the whole sum s, not of its parts
+// (Zheng et al., ICML 2017). s = 1 + 2, n = 1, lambda = 1; the other team has moved x by -10.
+TEST_F(TeamTest, ADelayIsCompensatedInTheSumOfItsSeats) {
+  StartTeams(2, {0, 1}, "dcasgd:lambda=1");
+  for (const uint32_t worker : {0, 1, 4, 5}) Send(Data(MessageType::kPull, worker, 0));
+  SendPush(4, 0, 4);
+  SendPush(5, 0, 6);
+  EXPECT_EQ(Value(), -10);
+  SendPush(0, 0, 1);
+  SendPush(1, 0, 2);
+  EXPECT_EQ(Value(), -10 - (3 + 3 * 3 * -10));
+}
+
+TEST_F(TeamTest, IsOneArrivalOfABatch) {
+  StartTeams(2, {0, 1}, "softsync:n=1");
+  SendPush(0, 0, 1);
+  SendPush(1, 0, 2);
+  SendPush(4, 0, 10);
+  EXPECT_EQ(Value(), 0);
+  SendPush(5, 0, 20);
+  EXPECT_EQ(Value(), -33);
+}
+
 TEST_F(TeamTest, WhoHoldsNothingOfTheShardIsRefused) {
   StartTeams(1, {0, 1});
   const wire::Outbox out = SendPush(2, 0, 5);

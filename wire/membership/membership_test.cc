@@ -5,6 +5,7 @@
 
 #include "base/leaf_tree.h"
 #include "base/random.h"
+#include "wire/membership/teams.h"
 
 namespace soapstone::wire {
 namespace {
@@ -141,6 +142,24 @@ TEST(Membership, WithNobodyActiveNobodyOwnsAnything) {
   Roster roster = RosterOf(1, 0b1);
   roster.workers.Mutable()[0].start = 3;
   EXPECT_THAT(Owners(roster, 0, 4), testing::Each(testing::Eq(0)));
+}
+
+// Worker 5 of three teams of two has seat 1 of team 2.
+TEST(Membership, ASeatSpeaksWithItsTeamAndPeersWithThoseOfTheirSeat) {
+  const Roster roster = RosterOf(6, 0b111111);
+  const TeamShape shape = {.teams = 3, .seats = 2};
+  const auto ranks = [](const Roster& of) {
+    std::vector<uint32_t> found;
+    for (const Member& member : of.workers) found.push_back(Index(member.worker));
+    return found;
+  };
+  EXPECT_THAT(ranks(Reached(roster, WorkerId{5}, shape, /*peers=*/false)),
+              testing::ElementsAre(4, 5));
+  EXPECT_THAT(ranks(Reached(roster, WorkerId{5}, shape, /*peers=*/true)),
+              testing::ElementsAre(1, 3, 4, 5));
+  const Roster seat = OnlySeat(roster, 1, shape);
+  EXPECT_THAT(ranks(seat), testing::ElementsAre(1, 3, 5));
+  EXPECT_EQ(seat.worker_count, 3u);
 }
 
 TEST(Membership, ShardsOfAServerAreConsecutive) {

@@ -39,11 +39,23 @@ std::vector<uint32_t> TeamsTakenOver(const Roster& teams, WorkerId team, Clock c
   return taken_over;
 }
 
-Roster OnlyTeam(const Roster& roster, WorkerId team, const TeamShape& shape) {
+Roster Reached(const Roster& roster, WorkerId worker, const TeamShape& shape, bool peers) {
+  Roster reached = roster;
+  reached.workers = {};
+  for (const Member& member : roster.workers) {
+    const bool team = TeamOf(member.worker, shape) == TeamOf(worker, shape);
+    const bool seat = SeatOf(member.worker, shape) == SeatOf(worker, shape);
+    if (team || (peers && seat)) reached.workers.push_back(member);
+  }
+  return reached;
+}
+
+Roster OnlySeat(const Roster& roster, uint32_t seat, const TeamShape& shape) {
   Roster only = roster;
   only.workers = {};
+  only.worker_count = shape.teams;
   for (const Member& member : roster.workers) {
-    if (TeamOf(member.worker, shape) == team) only.workers.push_back(member);
+    if (SeatOf(member.worker, shape) == seat) only.workers.push_back(member);
   }
   return only;
 }

@@ -34,7 +34,10 @@ Roster TeamRoster(const Roster& roster, const TeamShape& shape);
 // that are not active then the i-th is taken over by the (i mod n)-th of the n that are. `teams`: a
 // TeamRoster.
 std::vector<uint32_t> TeamsTakenOver(const Roster& teams, WorkerId team, Clock clock);
-// The roster, with the workers of one team alone: those that speak with each other.
-Roster OnlyTeam(const Roster& roster, WorkerId team, const TeamShape& shape);
+// The roster, with the workers alone that `worker` sends to: those of its team; and, where peers
+// exchange parcels, those that have its seat in the other teams.
+Roster Reached(const Roster& roster, WorkerId worker, const TeamShape& shape, bool peers);
+// The roster, with the workers alone that have this seat: one of each team, which are the ranks.
+Roster OnlySeat(const Roster& roster, uint32_t seat, const TeamShape& shape);
 
 }  // namespace soapstone::wire

@@ -275,6 +275,17 @@ TEST_F(ProgramTest, ASeatRunsItsStepsInOrderAndSendsWhatIsReady) {
   EXPECT_EQ(std::count(begin.deps.begin(), begin.deps.end(), program.receives.at(21)), 1);
 }
 
+TEST_F(ProgramTest, ALocalStepOfASeatSaysNothingToShards) {
+  const Program program = BuildSeatLocalStep(inputs_, SmallSeat(), {0, 4});
+  EXPECT_EQ(program.kind, Program::Kind::kLocalStep);
+  EXPECT_EQ(program.loads, 0u);
+  EXPECT_EQ(Count<SendPull>(program) + Count<SendPush>(program) + Count<SendClock>(program), 0u);
+  EXPECT_EQ(program.receives.size(), 2u);
+  EXPECT_EQ(Count<SendBlock>(program), 2u);
+  ASSERT_EQ(Count<UpdateLocally>(program), 1u);
+  EXPECT_EQ(First<UpdateLocally>(program), program.instructions.size() - 1);
+}
+
 // Its first four steps are forward.
 SeatOutline SeatThatLeads() {
   SeatOutline outline = SmallSeat();
