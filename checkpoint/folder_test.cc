@@ -24,6 +24,7 @@ absl::Status Write(Disk* disk, int64_t clock, uint64_t session = 7) {
   wire::Checkpoint manifest;
   manifest.set_clock(clock);
   manifest.set_session(session);
+  manifest.set_job("model: \"mlp\"\ntraining {\n  epochs: 3\n}\n");
   if (absl::Status made = disk->MakeFolder(folder); !made.ok()) return made;
   const auto sums =
       WritePart(disk, folder + "/" + PartFile(0), clock, {{.param = "w", .values = values}});
@@ -50,6 +51,9 @@ TEST(FolderTest, TheNewestIsFoundAndOfADamagedOneTheOneBefore) {
   std::vector<std::string> passed_over;
   EXPECT_EQ(three.NewestClock(&passed_over), 300);
   EXPECT_THAT(passed_over, IsEmpty());
+  const auto manifest = ReadManifest(&three.disk, "d", 300);
+  ASSERT_TRUE(manifest.ok()) << manifest.status();
+  EXPECT_EQ(manifest->job(), "model: \"mlp\" training {   epochs: 3 } ");
 
   (*three.disk.Contents("d/000000300/shard-0.safetensors"))[2000] ^= 1;
   EXPECT_EQ(three.NewestClock(&passed_over), 200);

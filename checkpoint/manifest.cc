@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_replace.h"
 #include "base/sha256.h"
 #include "base/status_macros.h"
 #include "wire/config/text_config.h"
@@ -22,6 +23,8 @@ std::string SumLineOf(const std::string& lines) {
 
 std::string ManifestText(wire::Checkpoint manifest) {
   manifest.set_format(kFormat);
+  // Its lines mean the same in one, which stands in errors and in JSON too.
+  manifest.set_job(absl::StrReplaceAll(manifest.job(), {{"\n", " "}}));
   const std::string lines = wire::TextOf(manifest);
   return lines + SumLineOf(lines);
 }

@@ -14,7 +14,7 @@ namespace soapstone::checkpoint {
 inline constexpr uint32_t kFormat = 1;
 inline constexpr char kManifestFile[] = "manifest.textproto";
 
-// Its lines, with the last. `manifest.format` is set.
+// Its lines, with the last. `manifest.format` is set, and the job's lines are put into one.
 std::string ManifestText(wire::Checkpoint manifest);
 
 // What ManifestText made. `name` stands for the file in errors: DataLoss where the text is not as

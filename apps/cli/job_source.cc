@@ -95,6 +95,7 @@ absl::Status CheckOutputs(const wire::JobConfig& config, const WrittenHere& here
       {"log_dir", output.log_dir(), CheckFolderCanBeMade},
       {"tensorboard_path", output.tensorboard_path(), CheckFolderCanBeMade},
       {"timeline_path", output.timeline_path(), CheckTimelineFolder},
+      {"checkpoint_path", output.checkpoint_path(), CheckFolderCanBeMade},
       {"record_path", output.record_path(), CheckFolderCanBeMade}};
   for (const auto& [field, path, check] : all) {
     const bool elsewhere = (&path == &output.model_path() && !here.model) ||
@@ -129,7 +130,8 @@ absl::Status CheckOutputsApart(const wire::JobConfig& config, const NodeFlags& f
       {"output.log_dir", output.log_dir()},
       {"output.tensorboard_path", output.tensorboard_path()},
       {"output.timeline_path", output.timeline_path()},
-      {"output.record_path", output.record_path()}};
+      {"output.record_path", output.record_path()},
+      {"output.checkpoint_path", output.checkpoint_path()}};
   for (const auto& [field, path] : folders) {
     written.push_back({.said_by = field, .path = path, .folder = true});
   }

@@ -25,10 +25,14 @@
 #include "base/memory/memory_limit.h"
 #include "base/status_macros.h"
 #include "base/stop_signals.h"
+#include "checkpoint/disk.h"
+#include "checkpoint/folder.h"
+#include "checkpoint/folder_lock.h"
 #include "cluster/iteration_trace.h"
 #include "cluster/job.h"
 #include "cluster/job_paths.h"
 #include "cluster/recording.h"
+#include "cluster/resume.h"
 #include "cluster/team/job_strategy.h"
 #include "security/job_keys.h"
 
@@ -128,10 +132,35 @@ absl::Status FinishOutput(int code, OutputThread* output) {
   return output->Finish((stopped ? 2 : 20) * kSecond);
 }
 
+// Its folder of checkpoints is nobody else's, and the one that it goes on from is whole.
+absl::Status CheckCheckpointFolder(const Job& job) {
+  const std::string& folder = job.config.output().checkpoint_path();
+  if (folder.empty()) return absl::OkStatus();
+  const std::unique_ptr<checkpoint::Disk> disk = checkpoint::RealDisk();
+  const absl::Status mine = checkpoint::ClocksIn(disk.get(), folder).status();
+  if (!mine.ok()) {
+    return absl::InvalidArgumentError(absl::StrCat("output.checkpoint_path: ", mine.message()));
+  }
+  const absl::Status lock = checkpoint::FolderLock::Take(folder).status();
+  if (absl::IsFailedPrecondition(lock)) {
+    return absl::InvalidArgumentError(absl::StrCat("output.checkpoint_path: ", lock.message()));
+  }
+  return job.first_clock == 0 ? absl::OkStatus() : VerifyFirstCheckpoint(job, disk.get());
+}
+
+// What was not finished when a server ended goes. Not where another job has begun there since.
+void TidyCheckpoints(const std::string& folder) {
+  if (folder.empty()) return;
+  const absl::StatusOr<checkpoint::FolderLock> lock = checkpoint::FolderLock::Take(folder);
+  if (!lock.ok()) return;
+  checkpoint::RemoveUnfinished(checkpoint::RealDisk().get(), folder).IgnoreError();
+}
+
 // What it writes can be written, and what it keeps in memory fits. `all_here`: no process of it is
 // on another host.
 absl::Status CheckRun(const Job& job, bool all_here) {
   SOAP_RETURN_IF_ERROR(CheckOutputs(job.config, {.model = all_here}));
+  SOAP_RETURN_IF_ERROR(CheckCheckpointFolder(job));
   if (all_here) SOAP_RETURN_IF_ERROR(CheckParametersFit(job, AvailableMemory()));
   return CheckNoRecording(job.config);
 }
@@ -209,6 +238,10 @@ std::string DefaultLogDir() {
 
 absl::StatusOr<LauncherOptions> PrepareLaunch(wire::JobConfig config, Hosts* hosts) {
   SOAP_ASSIGN_OR_RETURN(const std::shared_ptr<const Job> job, PrepareJob(config));
+  if (!config.output().checkpoint_path().empty()) {
+    // Its processes are told from where: none of them looks for itself.
+    config.mutable_output()->set_resume(absl::StrCat(job->first_clock));
+  }
   const wire::Output& output = config.output();
   SOAP_RETURN_IF_ERROR(CheckEndpoint(config.cluster()));
   SOAP_RETURN_IF_ERROR(CheckRun(*job, hosts == nullptr));
@@ -281,6 +314,7 @@ int Train(const NodeFlags& flags, Hosts* hosts, const StrategyFinder& finder) {
   const std::string& record_path = job.output().record_path();
   Launcher launcher(*std::move(options), &console);
   int code = launcher.Run();
+  TidyCheckpoints(job.output().checkpoint_path());
   if (!record_path.empty()) code = SayRecorded(record_path, code, &console);
   absl::Status joined;
   if (!trace_path.empty()) joined = JoinTraceParts(trace_path, workers);

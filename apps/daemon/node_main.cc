@@ -376,6 +376,7 @@ absl::StatusOr<int> RunNode(wire::Role role, const NodeFlags& flags, wire::JobCo
     LOG(INFO) << "scheduler at " << transport->endpoint() << ": " << job->summary;
     for (const std::string& note : job->notes) LOG(INFO) << note;
     const uint64_t session = RandomNumber();
+    SOAP_ASSIGN_OR_RETURN(auto checkpoints, CheckpointKeeper::Open(job, session));
     if (records) SOAP_RETURN_IF_ERROR(BeginRecording(job->config));
     SOAP_ASSIGN_OR_RETURN(std::unique_ptr<Recorder> recorder,
                           Recorder::Open(*job, wire::Address::Scheduler(), session));
@@ -384,6 +385,7 @@ absl::StatusOr<int> RunNode(wire::Role role, const NodeFlags& flags, wire::JobCo
     if (events != nullptr) reports = events.get();
     SchedulerNode node(job, std::move(transport), session, reports);
     node.RecordTo(std::move(recorder));
+    node.KeepCheckpointsBy(std::move(checkpoints));
     node.ShowAt(status.get());
     return RunUntilSignal(&node, &signals, &output);
   }

@@ -153,7 +153,24 @@ void ShardThread::NoteHandled(timeline::Event handled) {
   }
 }
 
+void ShardThread::LookAtOrder() {
+  const Clock frontier = shard_->policy().Frontier();
+  std::optional<server::Capture> capture = order_.Look(frontier, shard_->store());
+  if (capture.has_value()) options_.captures(shard_->id(), *std::move(capture));
+  if (!order_.TakeMissed()) return;
+  wire::Message missed;
+  missed.type = wire::MessageType::kWritten;
+  missed.from = wire::Address::Of(shard_->id());
+  missed.to = wire::Address::Scheduler();
+  missed.body = wire::Written{.frontier = frontier};
+  outbox_.Send(std::move(missed));
+}
+
 bool ShardThread::Handle(Nanos now, Arrival arrival) {
+  // An order changes nothing of the shard: it is the shell's, and no recording has it.
+  const bool order = arrival.message.type == wire::MessageType::kCheckpoint;
+  if (order && options_.captures) order_.Take(arrival.message.clock);
+  if (order) return SendAll();
   if (options_.recorder != nullptr) options_.recorder->Write(sim::EventOf(now, arrival.message));
   arrival.message.queued_ns = now - arrival.at;
   timeline::Event handled;
@@ -170,6 +187,11 @@ bool ShardThread::Handle(Nanos now, Arrival arrival) {
     auto snapshot = options_.taker->Look(NodeLoop::Now(), shard_->store());
     if (snapshot.has_value()) snapshots_.push_back(*std::move(snapshot));
   }
+  return SendAll();
+}
+
+bool ShardThread::SendAll() {
+  if (options_.captures) LookAtOrder();
   if (outbox_.messages.empty()) return true;
   for (wire::Message& answer : outbox_.messages) {
     if (out_->Put(std::move(answer), SteadyNow() + kAnswerPatience)) continue;

@@ -21,6 +21,7 @@
 #include "base/memory/bounded_inbox.h"
 #include "observe/status/published.h"
 #include "server/shard/shard.h"
+#include "server/store/capture.h"
 #include "server/store/snapshot.h"
 #include "wire/message.h"
 
@@ -35,10 +36,15 @@ struct ShardProgress {
 };
 using ShardMaker = std::function<std::unique_ptr<server::Shard>(ShardProgress*)>;
 
+// Takes a shard's part of a checkpoint and has it written; never waits. The thread that handles the
+// shard's messages calls it.
+using CaptureSink = std::function<void(ShardId, server::Capture)>;
+
 struct ShardThreadOptions {
   // The shard is given no more messages once its guarantee is broken.
   bool strict = false;
   std::optional<server::SnapshotTaker> taker;   // empty: no learning curve is asked for
+  CaptureSink captures;                         // null: there are no checkpoints
   std::unique_ptr<Recorder> recorder;           // null: not recorded
   std::unique_ptr<timeline::EventFile> events;  // null: no timeline
   bool own_thread = true;                       // false: Put handles the message
@@ -110,6 +116,10 @@ class ShardThread {
   void NoteHandled(timeline::Event handled);
   // False: the thread is to end.
   bool Handle(Nanos now, Arrival arrival);
+  // What it has to say, also of checkpoints. False: the thread is to end.
+  bool SendAll();
+  // Where the shard has come to the clock that it is to be captured at; or says that it is past it.
+  void LookAtOrder();
 
   ShardMaker make_;
   ShardProgress progress_;
@@ -117,6 +127,7 @@ class ShardThread {
   std::atomic<bool> made_{false};
   bool serving_ = false;  // by the loop: made, and what came before is handled
   std::vector<server::Snapshot> snapshots_;
+  server::CaptureOrder order_;  // of the scheduler, for a checkpoint
   BoundedInbox<Arrival> in_;
   std::atomic<uint64_t> queued_bytes_{0};
   std::atomic<uint64_t> queued_{0};

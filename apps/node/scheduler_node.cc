@@ -85,6 +85,7 @@ scheduler::CoordinatorOptions CoordinatorOptionsOf(const Job& job, uint64_t sess
       .start_timeout_ns = NanosOf(cluster.start_timeout_s()),
       .evaluate = job.config.training().evaluation() != "none",
       .rebalance = {.micro_batch_count = job.rebalance ? job.micro_batches : 0},
+      .first_clock = job.first_clock,
       .team = job.team != nullptr ? std::optional(job.team->shape) : std::nullopt,
       .needs_all_teams = job.specs.policy.takes_over(),
       .ends_with_a_team = job.specs.policy.decentralised(),
@@ -112,6 +113,7 @@ SchedulerNode::SchedulerNode(std::shared_ptr<const Job> job,
 int SchedulerNode::Run() {
   reports_->Take(
       Listening{loop_.transport().endpoint(), status_ == nullptr ? "" : status_->address()});
+  if (checkpoints_ != nullptr) checkpoints_->WakeBy([this] { loop_.Wake(); });
   const Nanos began = loop_.Now();
   Record({.kind = sim::EventKind::kStart, .now = began});
   coordinator_.Start(began, &out_);
@@ -136,8 +138,13 @@ int SchedulerNode::Run() {
     }
     Flush();
     Watch(now);
+    LookAtCheckpoints(now);
     Report(now);
     Show(status_, now, [&] { return StatusNow(now); });
+  }
+  if (checkpoints_ != nullptr) {
+    if (std::string line = checkpoints_->Summary(); !line.empty()) Tell(std::move(line));
+    checkpoints_.reset();
   }
   ResultReport result = Result();
   if (recorder_ != nullptr && !result.sha256.empty()) {
@@ -184,6 +191,12 @@ void SchedulerNode::ShowEnd(const ResultReport& result) {
 void SchedulerNode::Deliver(Nanos now, const wire::Message& message) {
   const bool knows =
       message.from.role == wire::Role::kServer || message.from.role == wire::Role::kWorker;
+  // What is written changes nothing of the training: the coordinator need not know, nor a
+  // recording.
+  if (message.type == wire::MessageType::kWritten) {
+    if (checkpoints_ != nullptr) checkpoints_->OnWritten(now, message);
+    return;
+  }
   if (message.type == wire::MessageType::kBroken && knows) {
     return TakeLastWord(now, message.from, std::get<wire::Notice>(message.body));
   }
@@ -256,6 +269,19 @@ void SchedulerNode::Watch(Nanos now) {
     running_until_ = now;
     last_progress_ = meter_.Take(now, coordinator_.progress(), coordinator_.roster());
   }
+}
+
+void SchedulerNode::LookAtCheckpoints(Nanos now) {
+  if (checkpoints_ == nullptr || !running_since_.has_value()) return;
+  if (running_until_.has_value()) checkpoints_->Stop();
+  CheckpointKeeper::Trained trained = {
+      .seconds = ReportSeconds(running_until_.value_or(now) - *running_since_)};
+  for (const auto& [worker, progress] : coordinator_.progress()) {
+    trained.newest = std::max(trained.newest, progress.clock);
+    trained.samples += progress.samples;
+  }
+  checkpoints_->Look(now, trained, &out_);
+  for (std::string& line : checkpoints_->TakeNews()) Tell(std::move(line));
 }
 
 void SchedulerNode::Tell(std::string line) {

@@ -13,6 +13,7 @@
 #include <utility>
 #include <vector>
 
+#include "apps/checkpoint/checkpoint_keeper.h"
 #include "apps/loop/node_loop.h"
 #include "apps/loop/recorder.h"
 #include "apps/node/status_host.h"
@@ -39,6 +40,10 @@ class SchedulerNode {
 
   // Before Run: what the coordinator handles is written there. May be null.
   void RecordTo(std::unique_ptr<Recorder> recorder) { recorder_ = std::move(recorder); }
+  // Before Run: orders and keeps the job's checkpoints. May be null.
+  void KeepCheckpointsBy(std::unique_ptr<CheckpointKeeper> keeper) {
+    checkpoints_ = std::move(keeper);
+  }
   // Before Run: how the job is, is shown there. May be null; outlives it.
   void ShowAt(StatusHost* status) { status_ = status; }
   // Runs the job to its end. Returns the exit code.
@@ -61,6 +66,7 @@ class SchedulerNode {
   void Flush();
   void Watch(Nanos now);  // phases and news
   void TellViolations();
+  void LookAtCheckpoints(Nanos now);
   void Report(Nanos now);
   // News for the user: to the log too, or where that has it already.
   void Tell(std::string line);
@@ -83,6 +89,7 @@ class SchedulerNode {
   ProgressHistory history_;
   std::deque<std::string> news_;  // the last of them
   std::unique_ptr<Recorder> recorder_;
+  std::unique_ptr<CheckpointKeeper> checkpoints_;
   wire::Outbox out_;
   Buffers confusion_;  // of the evaluation that counted
   std::optional<Nanos> running_since_;

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "apps/checkpoint/shard_restorer.h"
 #include "apps/loop/cpu_placement.h"
 #include "apps/node/curve_parts.h"
 #include "base/exit_codes.h"
@@ -51,6 +52,12 @@ ShardHost::ShardHost(std::shared_ptr<const Job> job, MessageInbox* answers,
 void ShardHost::Start(uint32_t rank, uint64_t session, bool pin) {
   const uint32_t count = job_->config.cluster().shards_per_server();
   first_ = rank * count;
+  if (job_->checkpoint_every > 0) {
+    parts_ = std::make_unique<PartWriter>(job_, session, [this](wire::Message written) {
+      answers_->TryPut(std::move(written));
+      wake_();
+    });
+  }
   for (uint32_t i = 0; i < count; ++i) {
     const ShardId id{first_ + i};
     total_bytes_ += job_->layout->elements(id) * sizeof(float);
@@ -71,6 +78,7 @@ void ShardHost::Start(uint32_t rank, uint64_t session, bool pin) {
         ShardThreadOptions{
             .strict = job_->config.strict(),
             .taker = taker,
+            .captures = CapturesOf(),
             .recorder = OpenRecorder(id, session),
             .events = idle ? nullptr
                            : OpenEvents(*job_, timeline::ThreadKind::kShard, Index(id), session),
@@ -79,7 +87,7 @@ void ShardHost::Start(uint32_t rank, uint64_t session, bool pin) {
   }
 }
 
-std::unique_ptr<server::Shard> ShardHost::MakeShard(ShardId id, ShardProgress* progress) const {
+std::unique_ptr<server::Shard> ShardHost::MakeShard(ShardId id, ShardProgress* progress) {
   server::TensorStoreOptions store = cluster::StoreOptionsOf(*job_, id);
   store.initialised = [progress](uint64_t bytes) {
     progress->done_bytes += bytes;
@@ -87,7 +95,24 @@ std::unique_ptr<server::Shard> ShardHost::MakeShard(ShardId id, ShardProgress* p
   };
   server::ShardOptions options = cluster::ShardOptionsOf(*job_, id);
   options.held_bytes_max = MemoryLimit() / 2;
-  return std::make_unique<server::Shard>(std::move(options), server::Store(store));
+  server::Store made(store);
+  const absl::Status restored = RestoreShard(*job_, id, &made);
+  if (!restored.ok()) {
+    progress->wanted = false;  // it is told to nobody that it is made
+    {
+      const MutexLock lock(&mutex_);
+      not_made_ = std::string(restored.message());
+    }
+    wake_();
+  }
+  return std::make_unique<server::Shard>(std::move(options), std::move(made));
+}
+
+CaptureSink ShardHost::CapturesOf() {
+  if (parts_ == nullptr) return nullptr;
+  return [parts = parts_.get()](ShardId shard, server::Capture capture) {
+    parts->Write(shard, std::move(capture));
+  };
 }
 
 std::unique_ptr<Recorder> ShardHost::OpenRecorder(ShardId id, uint64_t session) {
@@ -115,6 +140,10 @@ void ShardHost::Put(Nanos now, wire::Message message) {
 }
 
 void ShardHost::Look(Nanos now) {
+  {
+    const MutexLock lock(&mutex_);
+    if (not_made_.has_value()) Fail(kExitConfig, *not_made_);
+  }
   for (size_t i = 0; i < shards_.size(); ++i) {
     ShardThread* shard = shards_[i].get();
     shard->Look(now);
@@ -154,6 +183,7 @@ std::vector<ShardStatus> ShardHost::AskStatus() {
 
 void ShardHost::Join() {
   for (const std::unique_ptr<ShardThread>& shard : shards_) shard->Join();
+  parts_.reset();  // nobody has it write any more
 }
 
 void ShardHost::AddTo(NodeReport* report) const {

@@ -6,10 +6,13 @@
 #include <functional>
 #include <memory>
 #include <optional>
+#include <string>
 #include <vector>
 
+#include "apps/checkpoint/part_writer.h"
 #include "apps/loop/shard_thread.h"
 #include "apps/report/report.h"
+#include "base/mutex.h"
 #include "cluster/job.h"
 #include "wire/message.h"
 
@@ -46,7 +49,8 @@ class ShardHost {
   void WriteCurve() const;
 
  private:
-  std::unique_ptr<server::Shard> MakeShard(ShardId id, ShardProgress* progress) const;
+  std::unique_ptr<server::Shard> MakeShard(ShardId id, ShardProgress* progress);
+  CaptureSink CapturesOf();
   std::unique_ptr<Recorder> OpenRecorder(ShardId id, uint64_t session);
   void Fail(int code, std::string text);
 
@@ -57,6 +61,9 @@ class ShardHost {
   uint64_t total_bytes_ = 0;
   Nanos patience_ = 0;  // with a shard that is at one message
   std::optional<wire::Notice> failure_;
+  Mutex mutex_;
+  std::optional<std::string> not_made_ ABSL_GUARDED_BY(mutex_);  // why a shard cannot be
+  std::unique_ptr<PartWriter> parts_;                            // null: there are no checkpoints
   std::vector<std::unique_ptr<ShardThread>> shards_;
 };
 

@@ -34,7 +34,9 @@ ProgressReport ProgressMeter::Take(Nanos now, const ProgressByWorker& progress,
   Clock slowest = kClockMax;
   for (const wire::Member& member : roster.workers) {
     const auto it = progress.find(member.worker);
-    slowest = std::min(slowest, it == progress.end() ? member.start : it->second.clock);
+    // What it said before its start is of no step.
+    const Clock said = it == progress.end() ? member.start : it->second.clock;
+    slowest = std::min(slowest, std::max(said, member.start));
   }
   if (slowest == kClockMax) slowest = 0;
   readings_.push_back({.at = now, .clock = slowest, .sum = SumOf(progress)});

@@ -1,0 +1,142 @@
+#include "apps/checkpoint/checkpoint_keeper.h"
+
+#include <glog/logging.h>
+
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "base/counted.h"
+#include "base/status_macros.h"
+#include "base/steady_clock.h"
+#include "checkpoint/folder.h"
+#include "cluster/resume.h"
+
+namespace soapstone::apps {
+namespace {
+
+constexpr size_t kKept = 2;
+constexpr size_t kTasksMax = 64;  // more that are given up while a disk hangs are found later
+constexpr absl::Duration kCommitLookAgain = absl::Seconds(1);
+
+scheduler::CheckpointOptions OptionsOf(const Job& job) {
+  scheduler::CheckpointOptions options = {
+      .every = job.checkpoint_every, .first = job.first_clock, .end = job.total_clocks};
+  for (uint32_t k = 0; k < job.layout->shard_count(); ++k) {
+    if (job.layout->elements(ShardId{k}) > 0) options.shards.push_back(ShardId{k});
+  }
+  return options;
+}
+
+absl::Status OfFolder(const absl::Status& status) {
+  return absl::InvalidArgumentError(absl::StrCat("output.checkpoint_path: ", status.message()));
+}
+
+}  // namespace
+
+CheckpointKeeper::CheckpointKeeper(std::shared_ptr<const Job> job, uint64_t session)
+    : job_(std::move(job)),
+      session_(session),
+      folder_(job_->config.output().checkpoint_path()),
+      orders_(OptionsOf(*job_)),
+      tasks_(kTasksMax),
+      outcomes_(1) {}
+
+absl::StatusOr<std::unique_ptr<CheckpointKeeper>> CheckpointKeeper::Open(
+    std::shared_ptr<const Job> job, uint64_t session) {
+  if (job->checkpoint_every == 0) return nullptr;
+  std::unique_ptr<CheckpointKeeper> keeper(new CheckpointKeeper(std::move(job), session));
+  checkpoint::Disk* disk = keeper->disk_.get();
+  const std::string& folder = keeper->folder_;
+  if (absl::Status made = disk->MakeFolder(folder); !made.ok()) return OfFolder(made);
+  absl::StatusOr<checkpoint::FolderLock> lock = checkpoint::FolderLock::Take(folder);
+  if (!lock.ok()) return OfFolder(lock.status());
+  keeper->lock_ = *std::move(lock);
+  // Looked at before the lock, by who could have ended since.
+  if (absl::Status mine = checkpoint::ClocksIn(disk, folder).status(); !mine.ok()) {
+    return OfFolder(mine);
+  }
+  const absl::Status removed = checkpoint::RemoveUnfinished(disk, folder);
+  if (!removed.ok()) return OfFolder(removed);
+  if (keeper->job_->first_clock > 0) {
+    SOAP_ASSIGN_OR_RETURN(keeper->first_, ReadFirstCheckpoint(*keeper->job_, disk));
+    keeper->kept_.push_back(keeper->job_->first_clock);
+  }
+  keeper->thread_ = std::jthread([self = keeper.get()] { self->Run(); });
+  return keeper;
+}
+
+CheckpointKeeper::~CheckpointKeeper() {
+  tasks_.Close();
+  if (thread_.joinable()) thread_.join();
+  // Servers may be at what is not finished; who comes next takes away what they leave.
+  checkpoint::RemoveUnfinished(disk_.get(), folder_).IgnoreError();
+}
+
+void CheckpointKeeper::Look(Nanos now, const Trained& trained, wire::Outbox* out) {
+  while (std::optional<Outcome> outcome = outcomes_.Take(SteadyTime::InfinitePast())) {
+    if (outcome->error.empty()) {
+      last_ = outcome->clock;
+      LOG(INFO) << "checkpoint " << outcome->clock << " is written";
+    } else {
+      LOG(WARNING) << "checkpoint " << outcome->clock << " is not written: " << outcome->error;
+    }
+    orders_.OnCommitted(outcome->clock, outcome->error);
+  }
+  if (const auto whole = orders_.TakeWhole()) tasks_.TryPut(ManifestOf(*whole, trained));
+  for (const Clock clock : orders_.TakeGivenUp()) tasks_.TryPut(clock);
+  orders_.Look(now, trained.newest, out);
+}
+
+wire::Checkpoint CheckpointKeeper::ManifestOf(const scheduler::CheckpointOrders::Whole& whole,
+                                              const Trained& trained) const {
+  wire::Checkpoint manifest;
+  manifest.set_clock(whole.clock);
+  manifest.set_meaning(absl::StrCat(absl::Hex(job_->meaning, absl::kZeroPad16)));
+  manifest.set_session(session_);
+  manifest.set_parent(job_->first_clock);
+  manifest.set_samples(first_.samples() + trained.samples);
+  manifest.set_seconds(first_.seconds() + trained.seconds);
+  manifest.set_job(JobText(job_->config));
+  for (const auto& [shard, part] : whole.parts) {
+    checkpoint::AddPart(checkpoint::PartFile(Index(shard)),
+                        {.bytes = part.bytes, .blocks = part.blocks}, &manifest);
+  }
+  return manifest;
+}
+
+void CheckpointKeeper::Run() {
+  while (!tasks_.closed() || tasks_.size() > 0) {
+    const std::optional<Task> task = tasks_.Take(SteadyNow() + kCommitLookAgain);
+    if (!task.has_value()) continue;
+    if (const Clock* given_up = std::get_if<Clock>(&*task)) {
+      disk_->Remove(checkpoint::UnderWay(folder_, *given_up, session_)).IgnoreError();
+      continue;
+    }
+    const auto& manifest = std::get<wire::Checkpoint>(*task);
+    outcomes_.TryPut({.clock = manifest.clock(), .error = Commit(manifest)});
+    wake_();
+  }
+}
+
+std::string CheckpointKeeper::Commit(const wire::Checkpoint& manifest) {
+  const absl::Status committed = checkpoint::Commit(disk_.get(), folder_, manifest);
+  if (!committed.ok()) return std::string(committed.message());
+  kept_.push_back(manifest.clock());
+  if (kept_.size() > kKept) kept_.erase(kept_.begin(), kept_.end() - kKept);
+  // That older ones stay is no reason to train on without this one.
+  absl::Status pruned = checkpoint::Prune(disk_.get(), folder_, kept_);
+  // The next is ordered when this one is told: what is there now was given up.
+  if (pruned.ok()) pruned = checkpoint::RemoveUnfinished(disk_.get(), folder_);
+  LOG_IF(WARNING, !pruned.ok()) << "older checkpoints stay: " << pruned.message();
+  return "";
+}
+
+std::string CheckpointKeeper::Summary() const {
+  if (orders_.committed() + orders_.failed() == 0) return "";
+  std::string line = absl::StrCat(Counted(orders_.committed(), "checkpoint"), " in ", folder_);
+  if (orders_.committed() > 0) absl::StrAppend(&line, ", the last of clock ", last_);
+  if (orders_.failed() > 0) absl::StrAppend(&line, "; ", orders_.failed(), " not written");
+  return line;
+}
+
+}  // namespace soapstone::apps

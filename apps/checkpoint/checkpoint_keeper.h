@@ -1,0 +1,87 @@
+// CheckpointKeeper: the scheduler's part in checkpoints: it has the folder to itself, orders one
+// after another, commits what is whole on a thread of its own, and keeps the last two. A part of
+// the scheduler's shell.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <thread>
+#include <variant>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "base/ids.h"
+#include "base/memory/bounded_inbox.h"
+#include "checkpoint/disk.h"
+#include "checkpoint/folder_lock.h"
+#include "cluster/job.h"
+#include "scheduler/checkpoint_orders.h"
+#include "wire/config/checkpoint.pb.h"
+#include "wire/message.h"
+#include "wire/outbox.h"
+
+namespace soapstone::apps {
+
+// The loop's thread calls all.
+class CheckpointKeeper {
+ public:
+  // What has been trained, since the job's first start.
+  struct Trained {
+    Clock newest = 0;  // clock of a worker, as far as is known
+    uint64_t samples = 0;
+    double seconds = 0;
+  };
+
+  // Null where the job has no checkpoints. `wake`: makes the loop call Look; any thread calls it.
+  // Error: InvalidArgument, one line: the folder cannot be had, is in use, or lacks the checkpoint
+  // that the job goes on from.
+  static absl::StatusOr<std::unique_ptr<CheckpointKeeper>> Open(std::shared_ptr<const Job> job,
+                                                                uint64_t session);
+  ~CheckpointKeeper();  // what is being committed is
+  CheckpointKeeper(const CheckpointKeeper&) = delete;
+  CheckpointKeeper& operator=(const CheckpointKeeper&) = delete;
+
+  void WakeBy(std::function<void()> wake) { wake_ = std::move(wake); }
+  // kWritten of a shard.
+  void OnWritten(Nanos now, const wire::Message& message) { orders_.OnWritten(now, message); }
+  // Commits what is whole, and orders the next. `trained` is of this run.
+  void Look(Nanos now, const Trained& trained, wire::Outbox* out);
+  // The workers have done their last step, or the job ends.
+  void Stop() { orders_.Stop(); }
+  // Lines for the user since the last call.
+  std::vector<std::string> TakeNews() { return orders_.TakeNews(); }
+  // "9 checkpoints are in DIR, the last of clock 900"; empty: there was none, nor a fault.
+  std::string Summary() const;
+
+ private:
+  // What the thread is to do: commit, or take away what was given up.
+  using Task = std::variant<wire::Checkpoint, Clock>;
+  struct Outcome {
+    Clock clock = 0;
+    std::string error;
+  };
+  CheckpointKeeper(std::shared_ptr<const Job> job, uint64_t session);
+  void Run();
+  std::string Commit(const wire::Checkpoint& manifest);
+  wire::Checkpoint ManifestOf(const scheduler::CheckpointOrders::Whole& whole,
+                              const Trained& trained) const;
+
+  std::shared_ptr<const Job> job_;
+  uint64_t session_;
+  std::string folder_;
+  std::unique_ptr<checkpoint::Disk> disk_ = checkpoint::RealDisk();
+  checkpoint::FolderLock lock_;
+  wire::Checkpoint first_;  // that the job goes on from
+  scheduler::CheckpointOrders orders_;
+  Clock last_ = 0;             // committed
+  std::vector<int64_t> kept_;  // of the thread: clocks, ascending
+  std::function<void()> wake_ = [] {};
+  BoundedInbox<Task> tasks_;
+  BoundedInbox<Outcome> outcomes_;
+  std::jthread thread_;
+};
+
+}  // namespace soapstone::apps
