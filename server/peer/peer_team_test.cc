@@ -143,7 +143,7 @@ TEST_F(PeerTeamTest, TheRunsResultIsTheSeatsShards) {
 
 TEST_F(PeerTeamTest, AParcelOfAnotherSeatIsNotTaken) {
   Message parcel = From(Address::PeerOf(WorkerId{0}), MessageType::kParcel, 0,
-                        wire::Parcel{.end = 4, .sequence = 1});
+                        wire::Parcel{.sequence = 1, .end = 4});
   parcel.payload = {Buffer::CopyOf<double>(std::vector<double>(4, 1))};
   Give(1, std::move(parcel));
   EXPECT_EQ(peers_.at(1).stats().rejects, 1u);
