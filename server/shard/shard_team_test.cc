@@ -101,6 +101,7 @@ TEST_F(TeamTest, IsAnsweredWhenAllHaveAskedAndFromOneState) {
 // seat 1 may not have.
 TEST_F(TeamTest, IsSentAClockOnce) {
   for (const bool alone : {false, true}) {
+    roster_ = {};
     StartTeams(2, alone ? std::vector<uint32_t>{0} : std::vector<uint32_t>{0, 1}, "essp:s=1");
     const std::vector<uint32_t> workers =
         alone ? std::vector<uint32_t>{0, 4} : std::vector<uint32_t>{0, 1, 4, 5};

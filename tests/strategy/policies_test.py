@@ -1,5 +1,5 @@
-"""Every policy between two teams of two workers, with a pipeline, with linear operators split by what they put out (each
-piece of a parameter has one holder), and with samples split besides (several hold it). Where a policy takes the
+"""Every policy between two teams of two workers, with a pipeline, with linear operators split by what they put out
+(each piece of a parameter has one holder), and with samples split besides (several hold it). Where a policy takes the
 strategy the teams learn and break no guarantee; else the job is refused in one line, before anything starts."""
 import os
 import re
