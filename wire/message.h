@@ -75,10 +75,8 @@ enum class MessageType : uint8_t {
                       // two frames: keys, ascending, and rows. Body Slices.
   kSaved = 15,        // server 0 -> scheduler: model written. Body Saved.
   kShutdown = 16,     // scheduler -> all: the job is over. Body Notice.
-  kCheckpoint = 37,   // scheduler -> shard: be written down as you are when you come to `clock`
-  // shard -> scheduler: what became of it. Body Written; where it is written a frame: the checksums
-  // of the part's blocks (checkpoint/part.h), u64.
-  kWritten = 38,
+  kCheckpoint = 37,   // scheduler -> shard: be captured, for a checkpoint, at `clock`
+  kWritten = 38,      // shard -> scheduler: what became of it. Body Written; sums of blocks, u64.
   // server, worker -> scheduler: in a strict job the guarantee was broken. Body Notice.
   kBroken = 17,
   kNotFinite = 18,  // worker, shard -> scheduler: at `clock` training diverged. Body NotFinite.
@@ -348,7 +346,6 @@ struct NotFinite {
   friend bool operator==(const NotFinite&, const NotFinite&) = default;
 };
 
-// What became of a shard's part of the checkpoint of `clock`.
 struct Written {
   uint64_t bytes = 0;     // of its file
   int64_t frontier = -1;  // the shard was past that clock already, and came to this one; -1: not so

@@ -9,7 +9,7 @@
 #include "base/status_macros.h"
 #include "base/steady_clock.h"
 #include "checkpoint/folder.h"
-#include "cluster/resume.h"
+#include "cluster/resume/resume.h"
 
 namespace soapstone::apps {
 namespace {

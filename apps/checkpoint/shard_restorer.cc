@@ -8,7 +8,7 @@
 #include "base/status_macros.h"
 #include "checkpoint/disk.h"
 #include "checkpoint/image.h"
-#include "cluster/resume.h"
+#include "cluster/resume/resume.h"
 
 namespace soapstone::apps {
 

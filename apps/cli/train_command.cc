@@ -32,7 +32,7 @@
 #include "cluster/job.h"
 #include "cluster/job_paths.h"
 #include "cluster/recording.h"
-#include "cluster/resume.h"
+#include "cluster/resume/resume.h"
 #include "cluster/team/job_strategy.h"
 #include "security/job_keys.h"
 

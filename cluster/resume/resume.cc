@@ -1,4 +1,4 @@
-#include "cluster/resume.h"
+#include "cluster/resume/resume.h"
 
 #include <optional>
 
@@ -7,7 +7,7 @@
 #include "absl/strings/str_join.h"
 #include "base/status_macros.h"
 #include "checkpoint/folder.h"
-#include "cluster/job_meaning.h"
+#include "cluster/resume/job_meaning.h"
 
 namespace soapstone::apps {
 namespace {

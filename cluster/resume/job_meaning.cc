@@ -1,4 +1,4 @@
-#include "cluster/job_meaning.h"
+#include "cluster/resume/job_meaning.h"
 
 #include <google/protobuf/descriptor.h>
 #include <google/protobuf/message.h>

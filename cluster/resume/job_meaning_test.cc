@@ -1,4 +1,4 @@
-#include "cluster/job_meaning.h"
+#include "cluster/resume/job_meaning.h"
 
 #include "cluster/job_config.h"
 #include "gtest/gtest.h"
