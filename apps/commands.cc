@@ -100,7 +100,10 @@ std::variant<Command, EndNow> ParseCommand(int argc, const char* const* argv) {
   if (experiment_app->parsed()) return Command(std::move(experiment));
   if (replay_app->parsed()) return Command(std::move(replay));
   if (models_app->parsed()) return Command(std::move(models));
-  if (profile_app->parsed()) return Command(std::move(profile));
+  if (profile_app->parsed()) {
+    if (!ProfileIsComplete(profile)) return EndNow{kExitConfig};
+    return Command(std::move(profile));
+  }
   if (plan_app->parsed()) {
     if (!PlanIsComplete(plan)) return EndNow{kExitConfig};
     return Command(std::move(plan));

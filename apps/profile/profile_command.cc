@@ -193,9 +193,6 @@ class ProfileRun {
 
 // The graph that is asked for; fills in what a job says of it.
 absl::StatusOr<models::Graph> GraphAsked(ProfileFlags* flags) {
-  if (flags->model.empty() && flags->config_path.empty()) {
-    return absl::InvalidArgumentError("which model? --model=NAME, or the one of --config=JOB");
-  }
   if (flags->config_path.empty()) return GraphOf(flags->model);
   SOAP_ASSIGN_OR_RETURN(wire::JobConfig config, ReadJobFile(flags->config_path));
   config.mutable_cluster()->clear_strategy();

@@ -1,6 +1,7 @@
 #include "apps/profile/profile_flags.h"
 
 #include <CLI/CLI.hpp>
+#include <iostream>
 
 #include "apps/cli/command_line.h"
 #include "apps/cli/job_flags.h"
@@ -77,6 +78,12 @@ CLI::App* AddProfile(CLI::App* app, ProfileFlags* flags) {
       "  soapstone profile --model=resnet50 --device=cuda --precision=tf32 --batch=128\n"
       "Exit codes: 0 done, 78 no such model, too little memory, a file that cannot be written.");
   return profile;
+}
+
+bool ProfileIsComplete(const ProfileFlags& flags) {
+  if (!flags.model.empty() || !flags.config_path.empty()) return true;
+  std::cerr << "soapstone profile: --model or --config is required (--help lists the flags)\n";
+  return false;
 }
 
 }  // namespace soapstone::apps

@@ -31,5 +31,7 @@ struct ProfileFlags {
 
 // The command `profile`; `flags` is filled in when `app` is parsed.
 CLI::App* AddProfile(CLI::App* app, ProfileFlags* flags);
+// What flags cannot require of each other; says what is missing.
+bool ProfileIsComplete(const ProfileFlags& flags);
 
 }  // namespace soapstone::apps

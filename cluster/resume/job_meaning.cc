@@ -49,6 +49,7 @@ wire::JobConfig MeaningOf(const wire::JobConfig& config) {
   meaning.clear_strict();
   meaning.mutable_training()->clear_stragglers();
   meaning.mutable_training()->clear_base_ms();
+  meaning.mutable_training()->clear_evaluation();
   return meaning;
 }
 

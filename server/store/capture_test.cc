@@ -13,7 +13,7 @@ Store StoreOf(const std::string& optimizer) {
   TensorStoreOptions options;
   options.layout = std::make_shared<const wire::Layout>(
       *wire::Layout::Build({{.name = "w", .shape = {4}}, {.name = "b", .shape = {2}}},
-                           {.shard_count = 1, .bucket_bytes = 16}));
+                           {.shard_count = 1, .bucket_bytes = 8}));
   options.optimizer = *compute::ParseOptimizer(optimizer);
   options.schedule = *compute::ParseSchedule("constant");
   options.total_clocks = 10;
