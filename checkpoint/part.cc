@@ -114,7 +114,7 @@ bool ParseSliceName(const std::string& name, StoredSlice* slice) {
 
 bool ConsumeEnd(std::string* name, const char* suffix) {
   if (!absl::EndsWith(*name, suffix)) return false;
-  name->resize(name->size() - std::strlen(suffix));
+  name->erase(name->size() - std::strlen(suffix));
   return true;
 }
 
