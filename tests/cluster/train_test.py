@@ -323,8 +323,8 @@ class AutoStrategyTest(ClusterTestCase):
         self.assertIn("is not written over", running.output())
 
     def test_what_takes_no_strategy_runs_without(self):
-        _, said = self.hash_of("--strategy=auto", "--policy=allreduce")
-        self.assertRegex(said, "without a strategy, by data parallelism: policy allreduce does not take")
+        _, said = self.hash_of("--strategy=auto", "--policy=backup")
+        self.assertRegex(said, "without a strategy, by data parallelism: policy backup:b=1 does not take")
 
     def test_an_interrupt_leaves_nothing(self):
         os.environ["TMPDIR"] = self.dir
