@@ -381,7 +381,7 @@ class RefusedTest(StrategyTestCase):
         self.assertIn("is for 2 devices", self.refuse(f"--strategy={strategy}", "--workers=3"))
         self.assertIn("batch of 48", self.refuse(*run, "--batch=32"))
         self.assertIn("is for 1 micro-batch;", self.refuse(*run, "--micro_batches=2"))
-        self.assertIn("a strategy for", self.refuse(*run, "--model=mlp"))
+        self.assertIn("is for lenet5; model is mlp", self.refuse(*run, "--model=mlp"))
         for policy in ("eager:mode=solo", "backup:b=1", "value:v0=1", "tree:group=2"):
             self.assertIn("does not take a model that is split", self.refuse(*run, f"--policy={policy}"))
         self.assertIn("on_nonfinite", self.refuse(*run, "--on_nonfinite=skip"))
