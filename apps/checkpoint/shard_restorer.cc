@@ -29,7 +29,7 @@ absl::Status RestoreShard(const Job& job, ShardId shard, server::Store* store) {
                          .steps = &state->steps});
     });
   };
-  const absl::Status filled = fill();
+  absl::Status filled = fill();
   if (filled.ok()) return filled;
   return absl::InvalidArgumentError(
       absl::StrCat("output.resume: checkpoint ", job.first_clock, ": ", filled.message()));
