@@ -137,7 +137,7 @@ absl::Status Commit(Disk* disk, const std::string& root, const wire::Checkpoint&
     SOAP_RETURN_IF_ERROR(disk->Rename(under_way, place));
     return disk->SyncFolder(root);
   };
-  const absl::Status committed = commit();
+  absl::Status committed = commit();
   // That it could not be taken away is the lesser evil: who comes next does.
   disk->Remove(committed.ok() ? former : under_way).IgnoreError();
   return committed;
