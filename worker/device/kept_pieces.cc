@@ -7,7 +7,7 @@ namespace soapstone::worker {
 KeptPieces::KeptPieces(std::shared_ptr<const wire::Layout> layout, LocalSteps steps,
                        Clock total_clocks)
     : layout_(std::move(layout)),
-      steps_(std::move(steps)),
+      steps_(steps),
       total_clocks_(total_clocks),
       pieces_(layout_->params().size()) {
   if (steps_.momentum > 0) {
