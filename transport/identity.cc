@@ -21,6 +21,7 @@ bool IsOfTheScheduler(wire::MessageType type) {
     case MessageType::kEvaluate:
     case MessageType::kShutdown:
     case MessageType::kWait:
+    case MessageType::kCheckpoint:
       return true;
     default:
       return false;

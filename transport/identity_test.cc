@@ -103,7 +103,7 @@ TEST(IdentityTest, WhatTheSchedulerSaysNobodyElseMay) {
   for (const MessageType type :
        {MessageType::kWelcome, MessageType::kRefuse, MessageType::kWait, MessageType::kRoster,
         MessageType::kStart, MessageType::kHeartbeatAck, MessageType::kEvaluate,
-        MessageType::kShutdown}) {
+        MessageType::kShutdown, MessageType::kCheckpoint}) {
     EXPECT_FALSE(Admits(Node(kWorker, 9), type, 9, kServer, kOurs)) << static_cast<int>(type);
     EXPECT_FALSE(Admits(Node(kServer, 9), type, 9, kWorker, kTheirs)) << static_cast<int>(type);
     EXPECT_TRUE(Admits(Node(kWorker, 9), type, 9, Address::Scheduler(), kOurs));

@@ -253,6 +253,9 @@ absl::StatusOr<LauncherOptions> PrepareLaunch(wire::JobConfig config, Hosts* hos
   options.log_dir = config.output().log_dir();
   if (options.log_dir.empty()) options.log_dir = DefaultLogDir();
   SOAP_RETURN_IF_ERROR(MakeFolder("output.log_dir", options.log_dir));
+  if (!output.checkpoint_path().empty()) {
+    SOAP_RETURN_IF_ERROR(MakeFolder("output.checkpoint_path", output.checkpoint_path()));
+  }
   std::remove(absl::StrCat(options.log_dir, "/http").c_str());  // of a job before
   if (!output.timeline_path().empty() && hosts == nullptr) {
     SOAP_RETURN_IF_ERROR(MakeFolder("output.timeline_path", output.timeline_path()));

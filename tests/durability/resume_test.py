@@ -233,6 +233,8 @@ class BadCheckpointTest(DurabilityTestCase):
             self.refused(r"is no folder of checkpoints: it has thesis.tex", f"--resume={resume}")
         self.folder = f"{self.folder}/thesis.tex"
         self.refused(r"thesis.tex: Not a directory", "--resume=auto")
+        self.folder = "/proc/nobody-makes-folders-here"
+        self.refused("output.checkpoint_path: .*/proc/nobody-makes-folders-here", "--resume=auto")
         self.folder = ""
         running = self.train("--resume=auto")
         self.assertEqual(running.wait(60), 78, running.output())
