@@ -44,7 +44,9 @@ Clock ClocksOf(const Experiment& experiment, const Cell& cell, const RunOutcome&
   const wire::Training& training = job.training();
   const uint64_t batch = std::max(1u, training.batch());
   const uint64_t epoch = (run.provenance.train_samples + batch - 1) / batch;
-  return static_cast<Clock>(std::max<uint64_t>(1, epoch * training.epochs()));
+  const uint64_t clocks = std::max<uint64_t>(1, epoch * training.epochs());
+  return static_cast<Clock>(training.steps() > 0 ? std::min<uint64_t>(clocks, training.steps())
+                                                 : clocks);
 }
 
 CellResult ResultOf(const Experiment& experiment, const Cell& cell, const Outcomes& outcomes) {

@@ -249,8 +249,7 @@ def main():
     parser.add_argument("--mean", type=float, default=8)
     parser.add_argument("--worst", type=float, default=20)
     args = parser.parse_args()
-    if os.geteuid() != 0 or not all(shutil.which(tool) for tool in ("ip", "tc", "taskset")):
-        sys.exit("needs root, ip and tc (iproute2), and taskset: links are shaped between network namespaces")
+    links.need_tools()
     folder = tempfile.mkdtemp(prefix="soapstone-points-")
     bench = Bench(args, folder)
     write_data(folder)

@@ -81,6 +81,11 @@ print(batch * steps / (time.perf_counter() - begin))
 '''
 
 
+def need_tools():
+    if os.geteuid() != 0 or not all(shutil.which(tool) for tool in ("ip", "tc", "taskset")):
+        sys.exit("needs root, ip and tc (iproute2), and taskset: links are shaped between network namespaces")
+
+
 def ip(*words):
     subprocess.run(["ip", *words], check=True)
 
@@ -265,8 +270,7 @@ def main():
     parser.add_argument("--ways", default="", help="those to hold the plan against, such as ddp,owner [all]")
     parser.add_argument("--at_least", type=float, default=2.0)
     args = parser.parse_args()
-    if os.geteuid() != 0 or not all(shutil.which(tool) for tool in ("ip", "tc", "taskset")):
-        sys.exit("needs root, ip and tc (iproute2), and taskset: links are shaped between network namespaces")
+    need_tools()
     folder = tempfile.mkdtemp(prefix="soapstone-shaped-")
     trial = Trial(args, folder)
     by_owner, owner_text = trial.plan("owner", "--search=data", "--sync=owner")
