@@ -254,16 +254,18 @@ class FullDiskTest(DurabilityTestCase):
 
     def setUp(self):
         super().setUp()
-        os.mkdir(self.folder)
-        mounted = subprocess.run(["mount", "-t", "tmpfs", "-o", "size=1m", "soapstone-test", self.folder],
+        self.disk = f"{self.dir}/disk"
+        os.mkdir(self.disk)
+        mounted = subprocess.run(["mount", "-t", "tmpfs", "-o", "size=1m", "soapstone-test", self.disk],
                                  capture_output=True, check=False)
         if mounted.returncode != 0:
             self.skipTest("NOT TESTED: no disk can be mounted here")
-        self.addCleanup(subprocess.run, ["umount", "-l", self.folder], check=False)
+        self.addCleanup(subprocess.run, ["umount", "-l", self.disk], check=False)
+        self.folder = f"{self.disk}/checkpoints"
 
     def test_training_goes_on_without_checkpoints_and_with_them_again(self):
         expected = self.undisturbed()
-        filler = f"{self.folder}/.filler.tmp"
+        filler = f"{self.disk}/filler"  # not within: what is unfinished there is taken away
         running = self.run_job(every=10, step_ms=5)
         self.wait_for_checkpoint(running, 10)
         with open(filler, "wb") as file:
