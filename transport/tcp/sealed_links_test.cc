@@ -341,7 +341,7 @@ TEST_F(SealedLinksTest, AFalseAnswerIsNotBelieved) {
   const int listener = ListenLocally(&offered_port_);
   Deliver();
   std::vector<int> taken;
-  size_t heard = 0;
+  size_t answered = 0;
   for (int i = 0; i < 10'000 && asker_->unfinished(); ++i) {
     Turn();
     if (const int fd = accept4(listener, nullptr, nullptr, SOCK_NONBLOCK); fd >= 0) {
@@ -351,7 +351,8 @@ TEST_F(SealedLinksTest, AFalseAnswerIsNotBelieved) {
       char bytes[1000];
       const ssize_t got = recv(fd, bytes, sizeof(bytes), MSG_DONTWAIT);
       if (got <= 0) continue;
-      heard += static_cast<size_t>(got);
+      ASSERT_EQ(got, static_cast<ssize_t>(kStreamHelloBytes));
+      ++answered;
       StreamHello answer = *DecodeStreamHello(bytes);
       answer.greeting = {.self = 5};
       const std::string text = EncodeStreamHello(answer);
@@ -360,9 +361,12 @@ TEST_F(SealedLinksTest, AFalseAnswerIsNotBelieved) {
   }
   EXPECT_FALSE(asker_->unfinished());
   EXPECT_FALSE(asker_->Carries("peer"));
-  EXPECT_GE(taken.size(), 2u) << "the server itself may be there, too";
-  EXPECT_EQ(heard, taken.size() * kStreamHelloBytes);
-  EXPECT_EQ(asker_->counts().faults.hellos, taken.size());
+  EXPECT_GE(answered, 2u) << "the server itself may be there, too";
+  // The time may be over before the last one's hello, or before its answer is read.
+  EXPECT_LE(answered, taken.size());
+  EXPECT_LE(taken.size(), answered + 1);
+  EXPECT_LE(asker_->counts().faults.hellos, answered);
+  EXPECT_LE(answered, asker_->counts().faults.hellos + 1);
   EXPECT_TRUE(asker_->TakeLost().empty());
   for (const int fd : taken) close(fd);
   close(listener);
