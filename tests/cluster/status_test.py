@@ -287,8 +287,7 @@ class StatusTest(StatusTestCase):
         self.assertIn(f'soapstone_worker_slowdown_ratio{{worker="{named.group(1)}"}}', get(address + "/metrics")[1])
 
 
-class StatusCiTest(StatusTestCase):
-    """What takes minutes."""
+class StatusLongTest(StatusTestCase):
 
     def test_even_workers_are_not_named_slow(self):
         def run(seed):
@@ -301,6 +300,9 @@ class StatusCiTest(StatusTestCase):
             for code, output in pool.map(run, range(20)):
                 self.assertEqual(code, 0, output)
                 self.assertNotIn("is slow", output)
+
+
+class StatusCiTest(StatusTestCase):
 
     def test_a_loop_that_stands_still_is_told_within_a_minute(self):
         nodes, _ = self.start_with_pages(LONG, "--start_timeout_s=600")

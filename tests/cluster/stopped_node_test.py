@@ -117,13 +117,30 @@ class StoppedNodeTest(StoppedNodeTestCase):
         self.assertNotIn("lost", running.output())
 
 
-class StoppedNodeCiTest(StoppedNodeTestCase):
+class StoppedForLongTestCase(StoppedNodeTestCase):
 
     def check(self, policy, name, **more):
         """With little kept for others and with the default, at the same time."""
         with concurrent.futures.ThreadPoolExecutor(2) as pool:
             outputs = [pool.submit(self.stop_one, policy, name, 30, link_bytes, **more) for link_bytes in [MIB, None]]
             return [output.result() for output in outputs]
+
+
+class StoppedNodeCiTest(StoppedForLongTestCase):
+
+    def test_a_server_under_async(self):
+        self.check("async", "server-0")
+
+    def test_a_peer_where_nobody_waits_for_another(self):
+        self.check("gossip:mode=pushsum", "worker-1", message=WHOLE, times=3, epochs=LONGER)
+
+    def test_a_server_that_is_away_too_long_ends_the_job(self):
+        for policy in ["bsp", "async"]:
+            for transport in ["auto", "sockets"]:
+                self.counted_out(policy, "server-0", False, "--epochs=1000", f"--transport={transport}")
+
+
+class StoppedNodeLongTest(StoppedForLongTestCase):
 
     def test_a_server_under_bsp(self):
         undisturbed = self.train(*JOB, "--policy=bsp")
@@ -132,31 +149,21 @@ class StoppedNodeCiTest(StoppedNodeTestCase):
             for output in self.check("bsp", "server-0", transport=transport):
                 self.assertEqual(self.sha256(output), self.sha256(undisturbed.output()))
 
-    def test_a_server_under_async(self):
-        self.check("async", "server-0")
-
     def test_a_server_of_a_tree(self):
         self.check("tree:group=2,s=1", "server-0")
 
     def test_a_peer(self):
         self.check("gossip:mode=adpsgd", "worker-1", message=WHOLE)
 
-    def test_a_peer_where_nobody_waits_for_another(self):
-        self.check("gossip:mode=pushsum", "worker-1", message=WHOLE, times=3, epochs=LONGER)
-
     def test_a_step_is_not_held_for_who_was_counted_out(self):
         for policy in ["gossip:mode=pushsum", "gossip:mode=dpsgd"]:
             for transport in ["auto", "sockets", "zeromq"]:
                 self.counted_out(policy, "worker-1", True, *JOB, f"--link_bytes={MIB}", f"--transport={transport}")
 
-    def test_a_server_that_is_away_too_long_ends_the_job(self):
-        for policy in ["bsp", "async"]:
-            for transport in ["auto", "sockets"]:
-                self.counted_out(policy, "server-0", False, "--epochs=1000", f"--transport={transport}")
-
     def test_the_others_go_on_without_a_peer_that_is_away_too_long(self):
         for transport in ["auto", "sockets"]:
             self.counted_out("gossip:mode=adpsgd", "worker-1", True, "--epochs=40", f"--transport={transport}")
+
 
 class StoppedAtTheEndTest(StoppedNodeTestCase):
 
