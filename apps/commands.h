@@ -4,13 +4,13 @@
 #include <variant>
 
 #include "apps/cli/command_line.h"
-#include "apps/cli/keygen_flags.h"
 #include "apps/cli/models_flags.h"
 #include "apps/cli/node_flags.h"
 #include "apps/data/data_flags.h"
 #include "apps/experiment/experiment_flags.h"
 #include "apps/experiment/replay_flags.h"
 #include "apps/experiment/simulate_flags.h"
+#include "apps/keygen/keygen_flags.h"
 #include "apps/plan/plan_flags.h"
 #include "apps/profile/profile_flags.h"
 #include "apps/timeline/timeline_flags.h"

@@ -5,7 +5,6 @@
 #include <string_view>
 
 #include "apps/cli/job_source.h"
-#include "apps/cli/keygen_command.h"
 #include "apps/cli/launcher.h"
 #include "apps/cli/models_command.h"
 #include "apps/commands.h"
@@ -16,9 +15,12 @@
 #include "apps/experiment/simulate_command.h"
 #include "apps/hosts/agent_command.h"
 #include "apps/hosts/train_on_hosts.h"
+#include "apps/keygen/keygen_command.h"
 #include "apps/loop/standard_descriptors.h"
 #include "apps/plan/auto_strategy.h"
+#include "apps/plan/measured_inputs.h"
 #include "apps/plan/plan_command.h"
+#include "apps/plan/running_replanner.h"
 #include "apps/profile/profile_command.h"
 #include "apps/timeline/timeline_command.h"
 #include "apps/top/top_command.h"
@@ -42,12 +44,23 @@ int ListPolicies() {
   return kExitOk;
 }
 
+int TrainHere(const NodeFlags& flags) {
+  MeasuredInputs inputs;
+  RunningReplanner replanner(&inputs, flags.machine_path);
+  return Train(flags, nullptr,
+               {.finder =
+                    [&](const NodeFlags& of, wire::JobConfig* config) {
+                      return FindStrategy(of, of.replan ? &inputs : nullptr, config);
+                    },
+                .replanner = &replanner});
+}
+
 int Main(int argc, char** argv) {
   const auto parsed = ParseCommand(argc, argv);
   if (const EndNow* end = std::get_if<EndNow>(&parsed)) return end->code;
   const Command* command = std::get_if<Command>(&parsed);
   if (const auto* train = std::get_if<NodeFlags>(command)) {
-    return train->hosts_path.empty() ? Train(*train, nullptr, FindStrategy) : TrainOnHosts(*train);
+    return train->hosts_path.empty() ? TrainHere(*train) : TrainOnHosts(*train);
   }
   if (std::holds_alternative<AgentCommand>(*command)) return RunAgent();
   if (const auto* node = std::get_if<NodeCommand>(command)) return RunNodeCommand(node->flags);

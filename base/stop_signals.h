@@ -31,7 +31,11 @@ struct EndedProcess {
 };
 inline constexpr uint32_t kEndedRankMax = (1u << 22) - 1;
 
-// A signal's value: never 0. REQUIRES: rank <= kEndedRankMax, code in [1, 255].
+// Said likewise: the job is to stop with a checkpoint, for it will go on by another strategy.
+inline constexpr int kStopForStrategy = 2;
+
+// A signal's value: never 0, nor kStopForStrategy. REQUIRES: rank <= kEndedRankMax, code in [1,
+// 255].
 inline int SignalValueOf(const EndedProcess& ended) {
   return static_cast<int>(1u | (ended.is_worker ? 2u : 0u) |
                           static_cast<uint32_t>(ended.code) << 2 | ended.rank << 10);

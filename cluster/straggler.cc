@@ -49,7 +49,8 @@ Arguments ArgumentsOf(Periodic* m) {
 }
 Arguments ArgumentsOf(Slow* m) {
   return {{"workers", false, 0, kWholeMax, &m->workers},
-          {"factor", true, kFactorMin, kFactorMax, &m->factor}};
+          {"factor", true, kFactorMin, kFactorMax, &m->factor},
+          {"from", false, 0, kWholeMax, &m->from}};
 }
 Arguments ArgumentsOf(Rotating* m) {
   return {{"workers", true, 1, kWholeMax, &m->workers},
@@ -93,7 +94,7 @@ const std::vector<Rule>& Rules() {
       {"pareto", Pareto{}, "pareto:alpha=A,scale=S", "pareto:alpha=2.5,scale=0.5"},
       {"stall", Stall{}, "stall:p=P,factor=F,duration=D", "stall:p=0.02,factor=6"},
       {"periodic", Periodic{}, "periodic:every=K,factor=F", "periodic:every=50,factor=4"},
-      {"slow", Slow{}, "slow:workers=N,factor=F", "slow:workers=1,factor=2"},
+      {"slow", Slow{}, "slow:workers=N,factor=F,from=C", "slow:workers=1,factor=2"},
       {"rotating", Rotating{}, "rotating:workers=N,every=K,factor=F",
        "rotating:workers=32,every=100,factor=2"},
       {"bursts", Bursts{}, "bursts:enter=P,leave=Q,factor=F,group=G",
@@ -201,7 +202,9 @@ struct FactorAt {
   double operator()(const Periodic& m) const {
     return (clock + rank()) % m.every == m.every - 1 ? m.factor : 1;
   }
-  double operator()(const Slow& m) const { return rank() < m.workers ? m.factor : 1; }
+  double operator()(const Slow& m) const {
+    return rank() < m.workers && clock >= m.from ? m.factor : 1;
+  }
   double operator()(const Rotating& m) const {
     return clock / m.every % m.workers == rank() ? m.factor : 1;
   }

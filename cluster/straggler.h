@@ -13,7 +13,7 @@
 //   pareto:alpha=A,scale=S         1 + S (U^(-1/A) - 1): shifted, mean 1 + S / (A - 1), A > 1
 //   stall:p=P,factor=F,duration=D  F if B_P held at any of the clocks (c - D, c], else 1 (D = 1)
 //   periodic:every=K,factor=F      F if (c + w) mod K = K - 1, else 1
-//   slow:workers=N,factor=F        F for workers [0, N), else 1 (N = 1)
+//   slow:workers=N,factor=F,from=C F for workers [0, N) from clock C on, else 1 (N = 1, C = 0)
 //   rotating:workers=N,every=K,factor=F      F for the worker floor(c / K) mod N, else 1
 //   bursts:enter=P,leave=Q,factor=F,group=G  F while the Markov chain of the group floor(w / G) is
 //       on: it turns on with probability P and off with Q at each clock, and starts in its
@@ -84,6 +84,7 @@ struct Periodic {
 struct Slow {
   int64_t workers = 1;
   double factor = 1;
+  int64_t from = 0;
   friend bool operator==(const Slow&, const Slow&) = default;
 };
 struct Rotating {

@@ -327,7 +327,32 @@ absl::StatusOr<Machine> FirstDevices(const Machine& machine, uint32_t devices) {
   return Machine::Make(std::move(parts));
 }
 
+absl::StatusOr<Machine> SlowedDevices(const Machine& machine, absl::Span<const double> slowness) {
+  if (slowness.size() != machine.devices().size()) {
+    return MachineError(machine.name(), " has ", machine.devices().size(), " devices, and ",
+                        slowness.size(), " factors are given");
+  }
+  Machine::Parts parts = machine.parts();
+  parts.known_as = HashOf(machine);
+  for (size_t d = 0; d < slowness.size(); ++d) {
+    if (!std::isfinite(slowness[d]) || slowness[d] <= 0) {
+      return MachineError(parts.devices[d].name, ": a factor must be above 0, not ", slowness[d]);
+    }
+    if (slowness[d] == 1) continue;
+    DeviceKind kind = machine.kind_of(static_cast<uint32_t>(d));
+    absl::StrAppend(&kind.name, " x ", slowness[d]);
+    kind.flops_per_second /= slowness[d];
+    kind.bytes_per_second /= slowness[d];
+    kind.launch_ns = std::llround(static_cast<double>(kind.launch_ns) * slowness[d]);
+    const auto there = std::find(parts.kinds.begin(), parts.kinds.end(), kind);
+    parts.devices[d].kind = static_cast<uint32_t>(there - parts.kinds.begin());
+    if (there == parts.kinds.end()) parts.kinds.push_back(std::move(kind));
+  }
+  return Machine::Make(std::move(parts));
+}
+
 std::string HashOf(const Machine& machine) {
+  if (!machine.parts().known_as.empty()) return machine.parts().known_as;
   std::string text = absl::StrCat("machine ", machine.name(), "\n");
   for (const DeviceKind& kind : machine.kinds()) {
     absl::StrAppendFormat(&text, "kind %s %a %a %d %d\n", kind.name, kind.flops_per_second,

@@ -64,10 +64,12 @@ class Machine {
     std::vector<std::vector<uint32_t>> device_paths;
     // [device · servers + server], and [server · devices + device]
     std::vector<std::vector<uint32_t>> push_paths, pull_paths;
+    std::string known_as;  // HashOf another one, whose strategies are this one's too; empty: none
   };
   // Errors: InvalidArgument, naming the part.
   static absl::StatusOr<Machine> Make(Parts parts);
 
+  const Parts& parts() const { return parts_; }
   const std::string& name() const { return parts_.name; }
   const std::vector<DeviceKind>& kinds() const { return parts_.kinds; }
   const std::vector<Device>& devices() const { return parts_.devices; }
@@ -93,6 +95,11 @@ class Machine {
 // The first `devices` devices of a machine, and the servers and links that are then left. Error:
 // it has fewer.
 absl::StatusOr<Machine> FirstDevices(const Machine& machine, uint32_t devices);
+
+// The machine whose device d takes slowness[d] times as long for whatever it computes; 1: as long
+// as it says. Links and servers stay, and strategies for either are for both. Errors:
+// InvalidArgument, a factor for each device is needed, finite and above 0.
+absl::StatusOr<Machine> SlowedDevices(const Machine& machine, absl::Span<const double> slowness);
 
 // SHA-256, as hex, of all that the machine is: strategies name what they were made for.
 std::string HashOf(const Machine& machine);

@@ -3,7 +3,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <limits>
 #include <utility>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 
@@ -188,6 +190,32 @@ TEST(FirstDevicesTest, AllDevicesAreTheMachine) {
         EXPECT_EQ(all.links()[all.Path(a, b)[i]], machine.links()[machine.Path(a, b)[i]]);
       }
     }
+  }
+}
+
+TEST(SlowedDevicesTest, DevicesGetKindsOfTheirOwnAndKeepTheirLinks) {
+  const Machine machine = *Machine::Make(TwoByTwo());
+  const Machine slowed = *SlowedDevices(machine, std::vector<double>{1, 3, 1, 3});
+  for (uint32_t d = 0; d < 4; ++d) {
+    const double factor = d % 2 == 0 ? 1 : 3;
+    EXPECT_EQ(slowed.kind_of(d).flops_per_second, machine.kind_of(d).flops_per_second / factor);
+    EXPECT_EQ(slowed.kind_of(d).bytes_per_second, machine.kind_of(d).bytes_per_second / factor);
+    EXPECT_EQ(slowed.kind_of(d).memory_bytes, machine.kind_of(d).memory_bytes);
+  }
+  EXPECT_EQ(slowed.kinds().size(), machine.kinds().size() + 1);  // one for both
+  EXPECT_EQ(slowed.links(), machine.links());
+  EXPECT_EQ(HashOf(slowed), HashOf(machine));
+}
+
+TEST(SlowedDevicesTest, RefusesWhatIsNoFactor) {
+  const Machine machine = *Machine::Make(TwoByTwo());
+  EXPECT_THAT(SlowedDevices(machine, std::vector<double>{1, 2}).status().message(),
+              HasSubstr("4 devices, and 2 factors"));
+  const std::vector<double> none = {0, -1, std::numeric_limits<double>::quiet_NaN(),
+                                    std::numeric_limits<double>::infinity()};
+  for (const double bad : none) {
+    EXPECT_THAT(SlowedDevices(machine, std::vector<double>{1, bad, 1, 1}).status().message(),
+                HasSubstr("must be above 0"));
   }
 }
 

@@ -44,8 +44,8 @@ constexpr Nanos kSchedulerGrace = 2500 * kMillisecond;
 
 bool IsDocumented(int code) {
   return code == kExitInternal || code == kExitBroken || code == kExitConfig ||
-         code == kExitNotFinite || code == kExitPeerLost || code == kExitTerminated ||
-         code == kExitInterrupted;
+         code == kExitNotFinite || code == kExitStopped || code == kExitPeerLost ||
+         code == kExitTerminated || code == kExitInterrupted;
 }
 
 // What the whole ends with when this child's end is its end.
@@ -127,6 +127,7 @@ int Launcher::Run() {
       started = StartNodes(wanted_endpoint_);
     }
     if (started.ok()) started = StartSuccessors();
+    LookForStrategy();
     AwaitListening();
     AwaitScheduler();
     CarryOutStop();
@@ -201,6 +202,7 @@ void Launcher::WaitForEvents() {
   std::vector<int> readable = {signal_fd_};
   for (const auto& child : children_) child->AppendFds(&readable);
   if (options_.hosts != nullptr) options_.hosts->AppendFds(&readable);
+  if (options_.replanner != nullptr) options_.replanner->AppendFds(&readable);
   std::vector<pollfd> fds;
   for (const int fd : readable) fds.push_back({.fd = fd, .events = POLLIN});
   poll(fds.data(), fds.size(), kChildrenPollMillis);
@@ -272,6 +274,9 @@ void Launcher::OnReport(const Launched& child, const std::string& line) {
     recent_news_.push_back(std::move(news->text));
   } else if (const auto* progress = std::get_if<ProgressReport>(&*report)) {
     if (!stop_.has_value()) console_->Progress(NodeLoop::Now(), ToLine(*progress));
+    if (options_.replanner != nullptr) options_.replanner->Take(NodeLoop::Now(), *progress);
+  } else if (const auto* slowness = std::get_if<SlownessReport>(&*report)) {
+    if (options_.replanner != nullptr) options_.replanner->Take(NodeLoop::Now(), *slowness);
   } else if (auto* result = std::get_if<ResultReport>(&*report)) {
     result_ = std::move(*result);
     std::string& model = result_->model_path;

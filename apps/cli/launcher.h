@@ -16,7 +16,9 @@
 #include "apps/cli/console.h"
 #include "apps/cli/launched.h"
 #include "apps/cli/node_flags.h"
+#include "apps/cli/replanner.h"
 #include "apps/report/report.h"
+#include "base/exit_codes.h"
 #include "base/ids.h"
 #include "wire/config/job.pb.h"
 
@@ -27,10 +29,16 @@ namespace soapstone::apps {
 using StrategyFinder =
     std::function<absl::StatusOr<int>(const NodeFlags& flags, wire::JobConfig* config)>;
 
+// How strategies are found; empty and null: they are not.
+struct Planners {
+  StrategyFinder finder;           // of --strategy=auto
+  Replanner* replanner = nullptr;  // of --replan; outlives the job
+};
+
 // Checks the job, then runs it. Returns the exit code of `soapstone train`.
-// `hosts`: where servers and workers run; null: on this machine. `finder`: of --strategy=auto,
-// which is refused without.
-int Train(const NodeFlags& flags, Hosts* hosts = nullptr, const StrategyFinder& finder = {});
+// `hosts`: where servers and workers run; null: on this machine. Flags that want planners are
+// refused without them.
+int Train(const NodeFlags& flags, Hosts* hosts = nullptr, const Planners& planners = {});
 
 // The folder of logs of a job that names none: "runs/20260131-235959".
 std::string DefaultLogDir();
@@ -49,6 +57,7 @@ struct LauncherOptions {
   std::string http_name;
   std::vector<std::string> notes;  // Job::notes
   bool utf8 = false;               // the console has Unicode's blocks
+  Replanner* replanner = nullptr;  // outlives the launcher; null: the strategy stays
 };
 
 // Everything that can be known before a process starts: checks, the log folder, the children's job
@@ -69,6 +78,8 @@ class Launcher {
   int Run();
   // After Run: the job was trained, whether or not files of its result could be written.
   bool finished() const { return finished_; }
+  // After Run: the job stopped at a clock, and is to go on by the replanner's strategy.
+  bool replanned() const { return replanning_ && stop_->code == kExitStopped; }
   // After Run: what the scheduler reported, if it did; closing counters of nodes.
   const std::optional<ResultReport>& result() const { return result_; }
   const std::vector<NodeReport>& nodes() const { return nodes_; }
@@ -104,6 +115,7 @@ class Launcher {
   void OnSchedulerEnded(const Launched& child);
   void Fail(const Launched& child, int code);
   void BeginStop(int code, std::string reason, Nanos grace);
+  void LookForStrategy();
   void AwaitListening();
   void AwaitScheduler();
   void CarryOutStop();
@@ -129,6 +141,7 @@ class Launcher {
   bool nodes_started_ = false;
   bool training_ = false;  // past the start barrier
   bool unread_reports_ = false;
+  bool replanning_ = false;   // the scheduler was told to stop for another strategy
   std::optional<int> asked_;  // the exit code of the first signal that asked for the end
   std::vector<std::string> recent_news_;
   std::optional<ResultReport> result_;

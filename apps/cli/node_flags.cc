@@ -79,8 +79,10 @@ void AddHosts(CLI::App* app, NodeFlags* flags) {
 }
 
 void AddPlanning(CLI::App* app, NodeFlags* flags) {
-  app->add_option("--machine", flags->machine_path,
-                  "With --strategy=auto: the machine file to plan for [this machine is measured]")
+  app->add_option(
+         "--machine", flags->machine_path,
+         "With --strategy=auto, or --replan: the machine file to plan for [this machine is "
+         "measured]")
       ->type_name("FILE")
       ->check([](const std::string& file) { return file.empty() ? "no file named" : ""; });
   app->add_option("--plan_budget", flags->plan_budget_s,
@@ -89,6 +91,9 @@ void AddPlanning(CLI::App* app, NodeFlags* flags) {
       ->transform(
           CLI::AsNumberWithUnit(std::map<std::string, double>{{"s", 1}, {"m", 60}, {"h", 3600}}))
       ->check(Within(0.001, 1e6));
+  app->add_flag("--replan", flags->replan,
+                "Of a job with a strategy: where a worker becomes slower or faster for good, find "
+                "another one, stop at a clock, and go on by it");
 }
 
 void AddJson(const std::string& help, CLI::App* app, NodeFlags* flags) {

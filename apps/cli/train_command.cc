@@ -17,6 +17,7 @@
 #include "apps/cli/job_source.h"
 #include "apps/cli/launcher.h"
 #include "apps/cli/train_defaults.h"
+#include "apps/loop/node_loop.h"
 #include "apps/loop/output_thread.h"
 #include "apps/loop/recorder.h"
 #include "apps/node/curve_parts.h"
@@ -40,7 +41,8 @@ namespace soapstone::apps {
 namespace {
 
 constexpr char kRuns[] = "runs";
-constexpr Nanos kAtOnce = kSecond / 2;  // a table is written to who reads
+constexpr uint64_t kNeverDue = uint64_t{1} << 40;  // clocks
+constexpr Nanos kAtOnce = kSecond / 2;             // a table is written to who reads
 
 absl::StatusOr<std::string> ProgramDir() {
   std::error_code error;
@@ -156,6 +158,11 @@ void TidyCheckpoints(const std::string& folder) {
   checkpoint::RemoveUnfinished(checkpoint::RealDisk().get(), folder).IgnoreError();
 }
 
+void RemoveFolder(const std::string& path) {
+  std::error_code error;
+  std::filesystem::remove_all(path, error);
+}
+
 // What it writes can be written, and what it keeps in memory fits. `all_here`: no process of it is
 // on another host.
 absl::Status CheckRun(const Job& job, bool all_here) {
@@ -184,8 +191,16 @@ absl::Status MakeFolder(const char* field, const std::string& path) {
       absl::StrCat(field, ": cannot make ", path, ": ", error.message()));
 }
 
-// --strategy=auto goes with what runs here, and its flags with it.
+// --strategy=auto and --replan go with what runs here, and their flags with them.
 absl::Status CheckFinding(const NodeFlags& flags, const wire::JobConfig& config, bool can_find) {
+  if (flags.replan && !can_find) {
+    return absl::InvalidArgumentError(
+        "--replan is for jobs on this machine alone, not for --hosts: leave it out");
+  }
+  if (flags.replan && config.cluster().strategy().empty()) {
+    return absl::InvalidArgumentError(
+        "--replan is of jobs with a strategy: give --strategy=FILE, or --strategy=auto");
+  }
   if (IsAutoStrategy(config)) {
     if (can_find) return absl::OkStatus();
     return absl::InvalidArgumentError(
@@ -193,9 +208,9 @@ absl::Status CheckFinding(const NodeFlags& flags, const wire::JobConfig& config,
         "(soapstone plan --config=JOB --machine=FILE --for_workers --output=STRATEGY) and give "
         "--strategy=STRATEGY");
   }
-  const char* const given = !flags.machine_path.empty()       ? "--machine"
-                            : flags.plan_budget_s.has_value() ? "--plan_budget"
-                                                              : nullptr;
+  const char* const given = !flags.machine_path.empty() && !flags.replan ? "--machine"
+                            : flags.plan_budget_s.has_value()            ? "--plan_budget"
+                                                                         : nullptr;
   if (given == nullptr) return absl::OkStatus();
   return absl::InvalidArgumentError(
       absl::StrCat(given, " is of --strategy=auto: leave it out, or take that"));
@@ -274,11 +289,55 @@ absl::StatusOr<LauncherOptions> PrepareLaunch(wire::JobConfig config, Hosts* hos
   return options;
 }
 
-int Train(const NodeFlags& flags, Hosts* hosts, const StrategyFinder& finder) {
+namespace {
+
+// A checkpoint is what it goes on from by another strategy. Where it names no folder for them it
+// has one beside its logs, with none but those. True: it has got that.
+bool GiveCheckpoints(wire::JobConfig* config) {
+  wire::Output& output = *config->mutable_output();
+  if (output.log_dir().empty()) output.set_log_dir(DefaultLogDir());
+  if (!output.checkpoint_path().empty()) return false;
+  output.set_checkpoint_path(output.log_dir() + "/replan");
+  output.set_checkpoint_every(kNeverDue);
+  output.set_resume("0");
+  return true;
+}
+
+// Runs it; and where it stops for another strategy, goes on by that from its checkpoint. `config`:
+// becomes that of the last run.
+int RunToItsEnd(LauncherOptions options, Console* console, wire::JobConfig* config,
+                bool* finished) {
+  for (;;) {
+    Replanner* const replanner = options.replanner;
+    const LauncherOptions same = options;
+    Launcher launcher(std::move(options), console);
+    const int code = launcher.Run();
+    *finished = launcher.finished();
+    if (replanner == nullptr) return code;
+    const bool found = replanner->End(config);
+    if (!launcher.replanned() || !found) return code;
+    config->mutable_output()->set_resume("auto");
+    absl::StatusOr<LauncherOptions> next = PrepareLaunch(*config);
+    if (!next.ok()) return SayConfigError(kSoapstone, next.status());
+    options = *std::move(next);
+    options.key = same.key;
+    options.http = same.http;
+    options.http_name = same.http_name;
+    options.utf8 = same.utf8;
+    options.replanner = replanner;
+    SayNotes(kSoapstone, options.notes);
+    console->Line(absl::StrCat("--replan: going on by ", config->cluster().strategy()));
+    replanner->Begin(NodeLoop::Now(), *config, options.log_dir);
+  }
+}
+
+}  // namespace
+
+int Train(const NodeFlags& flags, Hosts* hosts, const Planners& planners) {
   std::string chosen;
   absl::StatusOr<wire::JobConfig> config = TrainConfigFromFlags(flags, &chosen);
   if (!config.ok()) return SayConfigError(kSoapstone, config.status());
-  const absl::Status asked = CheckAsked(flags, *config, finder && hosts == nullptr);
+  const absl::Status asked = CheckAsked(flags, *config, planners.finder && hosts == nullptr);
   if (!asked.ok()) return SayConfigError(kSoapstone, asked);
   if (hosts != nullptr) {
     const absl::Status settled = hosts->Settle(&*config);
@@ -293,35 +352,45 @@ int Train(const NodeFlags& flags, Hosts* hosts, const StrategyFinder& finder) {
     return PrintOrCheckTrain(flags, *std::move(config), hosts);
   }
   if (IsAutoStrategy(*config)) {
-    const absl::StatusOr<int> found = finder(flags, &*config);
+    const absl::StatusOr<int> found = planners.finder(flags, &*config);
     if (!found.ok()) return SayConfigError(kSoapstone, found.status());
     if (*found != kExitOk) return *found;
   }
-  absl::StatusOr<LauncherOptions> options = PrepareLaunch(*std::move(config), hosts);
+  const bool replans = flags.replan && !config->cluster().strategy().empty();
+  const bool own_checkpoints = replans && GiveCheckpoints(&*config);
+  absl::StatusOr<LauncherOptions> options = PrepareLaunch(*config, hosts);
   if (!options.ok()) return SayConfigError(kSoapstone, options.status());
   if (!chosen.empty()) std::cerr << kSoapstone << ": " << chosen << "\n";
   SayNotes(kSoapstone, options->notes);
   options->key = flags.key;
   const int opened = hosts == nullptr ? kExitOk : hosts->Open(options->config);
   if (opened != kExitOk) return opened;
+  if (replans) {
+    const absl::StatusOr<int> prepared = planners.replanner->Prepare(options->config);
+    if (!prepared.ok()) return SayConfigError(kSoapstone, prepared.status());
+    if (*prepared != kExitOk) return *prepared;
+    options->replanner = planners.replanner;
+    planners.replanner->Begin(NodeLoop::Now(), options->config, options->log_dir);
+  }
   ForgetNodeVariables();  // the children's job file has them
   OutputThread output(&std::cout, STDOUT_FILENO);
   Console console(&std::cout, ConsoleOf(flags));
   options->http = flags.http.empty() ? "127.0.0.1:0" : flags.http;
   options->http_name = flags.http_name;
   options->utf8 = SpeaksUtf8([](const char* name) { return std::getenv(name); });
-  const wire::JobConfig job = options->config;
+  wire::JobConfig job = options->config;
   const std::string& trace_path = job.output().trace_path();
   const uint32_t workers = job.cluster().workers();
   if (!trace_path.empty()) RemoveTraceParts(trace_path, workers);
   const std::string& record_path = job.output().record_path();
-  Launcher launcher(*std::move(options), &console);
-  int code = launcher.Run();
+  bool finished = false;
+  int code = RunToItsEnd(*std::move(options), &console, &job, &finished);
   TidyCheckpoints(job.output().checkpoint_path());
+  if (own_checkpoints) RemoveFolder(job.output().checkpoint_path());
   if (!record_path.empty()) code = SayRecorded(record_path, code, &console);
   absl::Status joined;
   if (!trace_path.empty()) joined = JoinTraceParts(trace_path, workers);
-  if (joined.ok() && launcher.finished() && !job.output().curve_path().empty()) {
+  if (joined.ok() && finished && !job.output().curve_path().empty()) {
     joined = WriteCurve(job, &console);
   }
   if (!joined.ok()) code = SayConfigError(kSoapstone, joined);

@@ -315,9 +315,21 @@ void SchedulerNode::Report(Nanos now) {
     reports_->Take(last_progress_);
     history_.Take(ReportSeconds(now - *running_since_), last_progress_);
   }
+  ReportSpeeds();
   for (std::string& line :
        slow_.Take(now, *running_since_, coordinator_.progress(), coordinator_.roster())) {
     Tell(std::move(line));
+  }
+}
+
+void SchedulerNode::ReportSpeeds() {
+  if (job_->team == nullptr) return;
+  if (!speeds_.has_value()) speeds_.emplace(job_->config.cluster().workers(), job_->first_clock);
+  for (const auto& [worker, progress] : coordinator_.progress()) {
+    speeds_->Observe(worker, progress);
+  }
+  if (const std::optional<std::vector<double>> slowness = speeds_->Take(); slowness.has_value()) {
+    reports_->Take(SlownessReport{.clock = last_progress_.clock, .slowness = *slowness});
   }
 }
 

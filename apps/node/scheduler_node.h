@@ -24,6 +24,7 @@
 #include "base/memory/buffer.h"
 #include "cluster/job.h"
 #include "scheduler/coordinator.h"
+#include "scheduler/seat_speeds.h"
 #include "transport/transport.h"
 
 namespace soapstone::apps {
@@ -68,6 +69,7 @@ class SchedulerNode {
   void TellViolations();
   void LookAtCheckpoints(Nanos now);
   void Report(Nanos now);
+  void ReportSpeeds();
   // News for the user: to the log too, or where that has it already.
   void Tell(std::string line);
   void Keep(std::string line);
@@ -86,6 +88,7 @@ class SchedulerNode {
   StatusHost* status_ = nullptr;
   const Nanos began_ = NodeLoop::Now();
   SlowWorkers slow_;
+  std::optional<scheduler::SeatSpeeds> speeds_;  // of jobs with a strategy
   ProgressHistory history_;
   std::deque<std::string> news_;  // the last of them
   std::unique_ptr<Recorder> recorder_;

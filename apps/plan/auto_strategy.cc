@@ -21,8 +21,6 @@
 #include "apps/cli/launcher.h"
 #include "apps/plan/plan_command.h"
 #include "apps/plan/planning_process.h"
-#include "apps/profile/machine_probe.h"
-#include "apps/profile/model_costs.h"
 #include "base/exit_codes.h"
 #include "base/files/whole_file.h"
 #include "base/status_macros.h"
@@ -41,7 +39,6 @@ constexpr double kGainMin = 1.05;  // over data parallelism: less is within what
 // Of steps that are mostly messages predictions miss more than a part of them.
 constexpr Nanos kGainLeast = kMillisecond / 2;
 constexpr char kByAuto[] = "# By `soapstone train --strategy=auto` (docs/execution.md).\n";
-constexpr Nanos kMeetingMax = 50 * kMillisecond;  // of steps by which a machine is measured
 constexpr size_t kReasonCharsMax = 300;
 
 std::string MsText(Nanos ns) {
@@ -72,8 +69,8 @@ std::string WithoutField(const absl::Status& status) {
 // The finding of one job's strategy.
 class Finding {
  public:
-  Finding(const NodeFlags& flags, const wire::JobConfig& config)
-      : flags_(flags), config_(config), whole_(WithoutStrategy(config)) {
+  Finding(const NodeFlags& flags, const wire::JobConfig& config, MeasuredInputs* kept)
+      : flags_(flags), kept_(kept), config_(config), whole_(WithoutStrategy(config)) {
     const wire::Cluster& cluster = config.cluster();
     teams_ = std::max(1u, cluster.teams());
     devices_ = cluster.workers() / teams_;
@@ -107,12 +104,13 @@ class Finding {
     }
     const std::string left = WhyNotTaken(found, whole_runs_.ok());
     if (!left.empty()) return TakeNone(left, settled);
+    if (kept_ != nullptr) {
+      SOAP_RETURN_IF_ERROR(kept_->KeepFrom(scratch.path(), flags_.machine_path));
+    }
     return Take(scratch.File(kStrategy), found, settled);
   }
 
  private:
-  static constexpr char kMachine[] = "this.machine.textproto";
-  static constexpr char kCosts[] = "costs.textproto";
   static constexpr char kStrategy[] = "strategy.textproto";
   static constexpr char kStep[] = "step";
 
@@ -218,29 +216,20 @@ class Finding {
   }
 
   absl::StatusOr<PlannedStep> PlanStepOf(const ScratchFolder& scratch) const {
-    const models::Graph& graph = *job_->graph;
-    const std::string& model = job_->config.model();
-    const std::string costs = scratch.File(kCosts);
-    const absl::StatusOr<Nanos> share =
-        MeasureModelCosts(graph,
-                          {.model = model,
-                           .threads = static_cast<int>(std::max(1u, whole_.cluster().threads())),
-                           .batch = batch_,
-                           .workers = devices_},
-                          costs);
-    PlanningOptions options = {.model = model,
-                               .graph = job_->graph,
-                               .machine_path = flags_.machine_path,
-                               .devices = devices_,
-                               .batch = batch_,
-                               .micro_batches = micro_batches_,
-                               .for_workers = true,
-                               .optimizer = whole_.training().optimizer()};
-    if (share.ok()) options.costs_path = costs;
-    if (options.machine_path.empty()) {
-      options.machine_path = scratch.File(kMachine);
-      SOAP_RETURN_IF_ERROR(MeasureThis(options, share.value_or(kMeetingMax)));
-    }
+    InputsProbe probe = ProbeOf(config_, *job_);
+    probe.model = job_->config.model();
+    probe.machine_path = flags_.machine_path;
+    SOAP_RETURN_IF_ERROR(MeasureInputs(probe, scratch.path()));
+    const PlanInputs inputs = InputsIn(scratch.path(), flags_.machine_path);
+    const PlanningOptions options = {.model = probe.model,
+                                     .graph = job_->graph,
+                                     .machine_path = inputs.machine,
+                                     .devices = devices_,
+                                     .batch = batch_,
+                                     .micro_batches = micro_batches_,
+                                     .costs_path = inputs.costs,
+                                     .for_workers = true,
+                                     .optimizer = whole_.training().optimizer()};
     return PlanStep({.micro_batches = micro_batches_,
                      .budget_s = budget_s_,
                      .output_path = scratch.File(kStrategy),
@@ -260,22 +249,6 @@ class Finding {
         found->tried,
         TrySteps(split, whole_, std::max(found->found_ns, found->data_ns), scratch.path()));
     return absl::OkStatus();
-  }
-
-  // All teams share this machine, of whose devices one team is planned for. Long steps are stood
-  // for by shorter work.
-  absl::Status MeasureThis(const PlanningOptions& options, Nanos step) const {
-    MachineProbe probe = {.path = options.machine_path,
-                          .devices = devices_ * teams_,
-                          .servers = std::max(1u, config_.cluster().servers()),
-                          .step_ns = std::clamp<Nanos>(step, kMillisecond, kMeetingMax),
-                          .costs_path = options.costs_path};
-    if (step <= kMeetingMax) {
-      probe.model = options.model;
-      probe.graph = options.graph;
-      probe.batch = std::max<int64_t>(1, batch_ / devices_);
-    }
-    return MeasureMachine(probe);
   }
 
   // The job goes on without a strategy, or cannot.
@@ -335,6 +308,7 @@ class Finding {
   }
 
   const NodeFlags& flags_;
+  MeasuredInputs* kept_;
   const wire::JobConfig config_;
   const wire::JobConfig whole_;  // without a strategy
   absl::Status whole_runs_;      // whether that runs
@@ -349,8 +323,9 @@ class Finding {
 
 }  // namespace
 
-absl::StatusOr<int> FindStrategy(const NodeFlags& flags, wire::JobConfig* config) {
-  return Finding(flags, *config).Run(config);
+absl::StatusOr<int> FindStrategy(const NodeFlags& flags, MeasuredInputs* kept,
+                                 wire::JobConfig* config) {
+  return Finding(flags, *config, kept).Run(config);
 }
 
 std::string FoundStep::ToText() const {

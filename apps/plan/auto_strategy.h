@@ -8,6 +8,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "apps/cli/node_flags.h"
+#include "apps/plan/measured_inputs.h"
 #include "apps/plan/strategy_trial.h"
 #include "base/ids.h"
 #include "wire/config/job.pb.h"
@@ -16,12 +17,13 @@ namespace soapstone::apps {
 
 // A StrategyFinder (apps/cli/launcher.h). Measures this machine as the workers share it, but with
 // --machine, and what the model's operators take; plans for a team of the job's, within
-// --plan_budget. The strategy is written beside the model, else into the folder of logs. Says on
-// standard error what it does, and in a line what came of it. Where no strategy is found that is
-// predicted to be 1.05 times as fast as data parallelism, and half a millisecond, or real steps of
-// the one that is found are not, the job is settled without one; with --machine none are tried.
-// REQUIRES: this process has one thread.
-absl::StatusOr<int> FindStrategy(const NodeFlags& flags, wire::JobConfig* config);
+// --plan_budget. What was measured is kept in `kept`, unless that is null. The strategy is written
+// beside the model, else into the folder of logs. Says on standard error what it does, and in a
+// line what came of it. Where no strategy is found that is predicted to be 1.05 times as fast as
+// data parallelism, and half a millisecond, or real steps of the one that is found are not, the job
+// is settled without one; with --machine none are tried. REQUIRES: this process has one thread.
+absl::StatusOr<int> FindStrategy(const NodeFlags& flags, MeasuredInputs* kept,
+                                 wire::JobConfig* config);
 
 // What planning came to.
 struct FoundStep {

@@ -25,6 +25,11 @@ void AddPlanInputs(CLI::App* plan, PlanFlags* flags) {
       ->type_name("FILE");
   plan->add_option("--devices", flags->devices, "Only the first devices of the machine [all]")
       ->check(CLI::Range(1, 1024));
+  plan->add_option("--slowness", flags->slowness,
+                   "How many times as long as the machine says each device takes: 1,3 [1 each]")
+      ->type_name("F,F,..")
+      ->delimiter(',')
+      ->check(Within(0.001, 1000.0));
   plan->add_option("--batch", flags->batch, "Samples of a step, of all devices [64 a device]")
       ->check(CLI::Range(int64_t{1}, kBatchMax));
   plan->add_option("--time_chunk", flags->time_chunk,
@@ -120,8 +125,8 @@ void AddMeasurement(CLI::App* plan, PlanFlags* flags) {
           ->type_name("FILE");
   for (const char* of_plans :
        {"--config", "--strategy", "--compare", "--machine", "--search", "--budget", "--proposals",
-        "--sync", "--staleness", "--moved_gb", "--jitter", "--micro_batches", "--output", "--trace",
-        "--svg", "--dot", "--explain", "--json"}) {
+        "--sync", "--staleness", "--moved_gb", "--jitter", "--slowness", "--micro_batches",
+        "--output", "--trace", "--svg", "--dot", "--explain", "--json"}) {
     measure->excludes(plan->get_option(of_plans));
   }
   plan->add_option("--step_ms", flags->step_ms,

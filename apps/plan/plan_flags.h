@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <vector>
 
 namespace CLI {
 class App;
@@ -15,8 +16,9 @@ struct PlanFlags {
   std::string model;
   std::string config_path;  // a job: its model, batch and workers
   std::string machine_path;
-  uint32_t devices = 0;  // 0: all
-  int64_t batch = 0;     // 0: 64 a device
+  uint32_t devices = 0;          // 0: all
+  std::vector<double> slowness;  // of each device; empty: as the machine says
+  int64_t batch = 0;             // 0: 64 a device
   int64_t time_chunk = 0;
   std::optional<int64_t> micro_batches;  // 0: to be chosen
   std::string search = "mcmc";

@@ -47,6 +47,7 @@ absl::StatusOr<PlanningOptions> OptionsOf(const PlanFlags& flags) {
   PlanningOptions options = {.model = flags.model,
                              .machine_path = flags.machine_path,
                              .devices = flags.devices,
+                             .slowness = flags.slowness,
                              .batch = flags.batch,
                              .time_chunk = flags.time_chunk,
                              .micro_batches = flags.micro_batches.value_or(1),

@@ -79,6 +79,13 @@ absl::StatusOr<std::unique_ptr<Planning>> Planning::Create(const PlanningOptions
   if (options.devices > 0) {
     SOAP_ASSIGN_OR_RETURN(machine, planner::FirstDevices(machine, options.devices));
   }
+  if (!options.slowness.empty()) {
+    absl::StatusOr<planner::Machine> slowed = planner::SlowedDevices(machine, options.slowness);
+    if (!slowed.ok()) {
+      return absl::InvalidArgumentError(absl::StrCat("--slowness: ", slowed.status().message()));
+    }
+    machine = *std::move(slowed);
+  }
   std::unique_ptr<Planning> planning(new Planning(std::move(model)));
   planning->machine_ = std::make_unique<planner::Machine>(std::move(machine));
   SOAP_ASSIGN_OR_RETURN(planning->ways_,

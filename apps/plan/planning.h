@@ -27,16 +27,17 @@ struct PlanningOptions {
   std::string model;
   std::shared_ptr<const models::Graph> graph;  // the model; null: the one of that name
   std::string machine_path;
-  uint32_t devices = 0;         // the first of the machine's; 0: all
-  int64_t batch = 0;            // 0: 64 a device
-  int64_t time_chunk = 0;       // steps; 0: sequences are whole
-  int64_t micro_batches = 1;    // 0: to be chosen; 1 until UseGraph
-  double jitter = 0;            // sigma of parts' times (simulator.h); 0: none
-  double moved_gb = 0;          // of a step, at most, 10^9 bytes each; 0: any number
-  std::string costs_path;       // empty: the roofline
-  std::string synchronization;  // owner, ring, servers; empty: whichever is best
-  bool for_workers = false;     // only splits whose parts workers can run
-  std::string optimizer;        // as of a job: "adam:lr=1e-3"; empty: one without state
+  uint32_t devices = 0;          // the first of the machine's; 0: all
+  std::vector<double> slowness;  // of each of them (SlowedDevices); empty: as the machine says
+  int64_t batch = 0;             // 0: 64 a device
+  int64_t time_chunk = 0;        // steps; 0: sequences are whole
+  int64_t micro_batches = 1;     // 0: to be chosen; 1 until UseGraph
+  double jitter = 0;             // sigma of parts' times (simulator.h); 0: none
+  double moved_gb = 0;           // of a step, at most, 10^9 bytes each; 0: any number
+  std::string costs_path;        // empty: the roofline
+  std::string synchronization;   // owner, ring, servers; empty: whichever is best
+  bool for_workers = false;      // only splits whose parts workers can run
+  std::string optimizer;         // as of a job: "adam:lr=1e-3"; empty: one without state
 };
 
 struct ComparedStrategies {

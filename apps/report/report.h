@@ -144,7 +144,15 @@ struct NodeReport {
   friend bool operator==(const NodeReport&, const NodeReport&) = default;
 };
 
-using Report = std::variant<Listening, News, ProgressReport, ResultReport, NodeReport>;
+// That some workers' own work has taken other times for a while than when the run began.
+struct SlownessReport {
+  Clock clock = 0;
+  std::vector<double> slowness;  // by worker: times as long; 1: about as long as then
+  friend bool operator==(const SlownessReport&, const SlownessReport&) = default;
+};
+
+using Report =
+    std::variant<Listening, News, ProgressReport, ResultReport, NodeReport, SlownessReport>;
 
 // The sum over all workers.
 WorkerTimes TotalOf(const std::vector<WorkerTimes>& times);

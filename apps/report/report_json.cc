@@ -39,6 +39,7 @@ SOAPSTONE_JSON(Listening, endpoint, http)
 SOAPSTONE_JSON(News, text)
 SOAPSTONE_JSON(ProgressReport, epoch, epochs, clock, clocks, samples, samples_per_s, loss,
                perplexity, lag_max, lag_mean, eta_s, workers)
+SOAPSTONE_JSON(SlownessReport, clock, slowness)
 SOAPSTONE_JSON(WorkerTimes, worker, compute, injected, policy, shard, network)
 SOAPSTONE_JSON(LeftOutRow, worker, tensor, updates, first_clock)
 SOAPSTONE_JSON(LossPoint, samples, loss)
@@ -57,7 +58,8 @@ namespace {
 
 using Json = nlohmann::json;
 
-constexpr const char* kEventNames[] = {"listening", "news", "progress", "result", "node"};
+constexpr const char* kEventNames[] = {"listening", "news", "progress",
+                                       "result",    "node", "slowness"};
 
 // The alternative of Report that `event` names, read from `object`. Throws as nlohmann does.
 template <size_t I = 0>

@@ -1,4 +1,4 @@
-#include "apps/cli/keygen_flags.h"
+#include "apps/keygen/keygen_flags.h"
 
 #include <CLI/CLI.hpp>
 

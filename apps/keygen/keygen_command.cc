@@ -1,4 +1,4 @@
-#include "apps/cli/keygen_command.h"
+#include "apps/keygen/keygen_command.h"
 
 #include <iostream>
 

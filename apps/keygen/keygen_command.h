@@ -1,7 +1,7 @@
 // `soapstone keygen`: makes a job's keys (security/job_keys.h) and prints their fingerprints.
 #pragma once
 
-#include "apps/cli/keygen_flags.h"
+#include "apps/keygen/keygen_flags.h"
 
 namespace soapstone::apps {
 

@@ -1,0 +1,242 @@
+#include "apps/plan/running_replanner.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <nlohmann/json.hpp>
+#include <system_error>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "absl/strings/str_join.h"
+#include "apps/plan/planning_process.h"
+#include "base/exit_codes.h"
+#include "base/plain_text.h"
+#include "base/status_macros.h"
+#include "cluster/job.h"
+
+namespace soapstone::apps {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr size_t kMarksMax = 20;  // of late: half a second each
+
+std::string MsText(Nanos ns) {
+  return absl::StrFormat("%.4g ms", static_cast<double>(ns) / kMillisecond);
+}
+
+// Of what `soapstone plan --compare --json` says: the steps of both. Error: it says something else.
+absl::StatusOr<std::pair<Nanos, Nanos>> StepsOf(const std::string& output) {
+  try {  // nlohmann's interface; its exceptions stay here
+    const nlohmann::json strategies = nlohmann::json::parse(output).at("strategies");
+    const auto step = [&](size_t i) { return strategies.at(i).at("iteration_ns").get<Nanos>(); };
+    const std::pair<Nanos, Nanos> steps = {step(0), step(1)};
+    if (steps.first > 0 && steps.second > 0) return steps;
+  } catch (const nlohmann::json::exception&) {
+  }
+  return absl::InternalError("what was predicted cannot be read");
+}
+
+}  // namespace
+
+std::string WhyNotReplanned(const ReplanTimes& times) {
+  const auto present = static_cast<double>(times.present_ns);
+  const auto found = static_cast<double>(times.found_ns);
+  const std::string steps = absl::StrCat(MsText(times.found_ns),
+                                         " a step is predicted of the best "
+                                         "strategy that was found, ",
+                                         MsText(times.present_ns), " of the present one");
+  if (found * RunningReplanner::kGainMin > present) {
+    return absl::StrCat(steps, ": it gains less than ",
+                        absl::StrFormat("%.0f%%", 100 * (RunningReplanner::kGainMin - 1)));
+  }
+  const auto clocks = static_cast<double>(
+      std::min(RunningReplanner::kPaidBackSteps, std::max<Clock>(0, times.left)));
+  const double gain_s =
+      clocks * static_cast<double>(times.step_ns) * (1 - found / present) / kSecond;
+  const double stop_s = static_cast<double>(times.stop_ns) / kSecond;
+  if (gain_s > stop_s) return "";
+  return absl::StrCat(
+      steps, absl::StrFormat(": %g steps would gain %.1f s, and the stop takes %.1f", clocks,
+                             gain_s, stop_s));
+}
+
+std::vector<double> SlownessOfSeats(const std::vector<double>& by_worker, size_t devices) {
+  std::vector<double> seats(devices, 0);
+  for (size_t w = 0; w < by_worker.size(); ++w) {
+    seats[w % devices] = std::max(seats[w % devices], by_worker[w]);
+  }
+  return seats;
+}
+
+uint32_t RunningReplanner::devices() const {
+  return config_.cluster().workers() / std::max(1u, config_.cluster().teams());
+}
+
+absl::StatusOr<int> RunningReplanner::Prepare(const wire::JobConfig& config) {
+  if (!inputs_->files().machine.empty()) return kExitOk;  // auto has measured them
+  SOAP_ASSIGN_OR_RETURN(const std::shared_ptr<const Job> job, PrepareJob(config));
+  InputsProbe probe = ProbeOf(config, *job);
+  probe.machine_path = machine_given_;
+  const ScratchFolder scratch;
+  if (!scratch.made()) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("cannot make a temporary folder ", scratch.path(), ": is TMPDIR writable?"));
+  }
+  absl::Status measured;
+  SOAP_ASSIGN_OR_RETURN(const ProcessEnd end, RunApart(scratch, [&] {
+                          if (!MeasureInputs(probe, scratch.path()).ok()) _exit(kExitInternal);
+                        }));
+  if (end.asked.has_value()) return *end.asked;
+  if (!end.failed.empty()) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("--replan: this machine could not be measured: ", end.failed));
+  }
+  SOAP_RETURN_IF_ERROR(inputs_->KeepFrom(scratch.path(), machine_given_));
+  return kExitOk;
+}
+
+void RunningReplanner::Begin(Nanos now, const wire::JobConfig& config, const std::string& log_dir) {
+  config_ = config;
+  log_dir_ = log_dir;
+  factors_.resize(devices(), 1);
+  began_ = now;
+  stop_ns_.reset();
+  marks_.clear();
+  found_ = false;
+}
+
+void RunningReplanner::Take(Nanos now, const ProgressReport& progress) {
+  if (!stop_ns_.has_value()) stop_ns_ = now - began_;
+  clocks_ = progress.clocks;
+  if (!marks_.empty() && marks_.back().clock == progress.clock) return;
+  marks_.push_back({now, progress.clock});
+  if (marks_.size() > kMarksMax) marks_.erase(marks_.begin());
+}
+
+void RunningReplanner::Take(Nanos now, const SlownessReport& slowness) {
+  if (work_.has_value() || found_ || devices() < 2 || slowness.slowness.empty()) return;
+  if (looked_at_.has_value() && now - *looked_at_ < kPause) return;
+  looked_at_ = now;
+  work_.emplace();
+  work_->slowness = SlownessOfSeats(slowness.slowness, devices());
+  work_->path = absl::StrCat(log_dir_, "/replan-", ++searches_, ".strategy.textproto");
+}
+
+std::vector<std::string> RunningReplanner::Command(const Work& work) const {
+  std::vector<double> factors = factors_;
+  for (size_t d = 0; d < factors.size(); ++d) factors[d] *= work.slowness[d];
+  const uint32_t teams = std::max(1u, config_.cluster().teams());
+  std::error_code error;
+  const fs::path self = fs::read_symlink("/proc/self/exe", error);
+  std::vector<std::string> command = {
+      self.string(),
+      "plan",
+      absl::StrCat("--config=", log_dir_, "/job.textproto"),
+      absl::StrCat("--machine=", inputs_->files().machine),
+      absl::StrCat("--devices=", devices()),
+      absl::StrCat("--slowness=", absl::StrJoin(factors, ",")),
+      absl::StrCat("--batch=", config_.training().batch() / teams),
+      absl::StrCat("--micro_batches=", std::max(1u, config_.training().micro_batches() / teams)),
+      "--json"};
+  if (!inputs_->files().costs.empty()) {
+    command.push_back(absl::StrCat("--costs=", inputs_->files().costs));
+  }
+  if (work.comparing) {
+    command.push_back(absl::StrCat("--compare=", config_.cluster().strategy(), ",", work.path));
+  } else {
+    command.push_back("--for_workers");
+    command.push_back(absl::StrCat("--budget=", kBudgetS, "s"));
+    command.push_back(absl::StrCat("--output=", work.path));
+  }
+  return command;
+}
+
+std::string RunningReplanner::Start(Work* work) {
+  work->output.clear();
+  absl::StatusOr<std::unique_ptr<ChildProcess>> process =
+      ChildProcess::Start({.name = "replan",
+                           .command = Command(*work),
+                           .log_path = absl::StrCat(log_dir_, "/replan.log")});
+  if (!process.ok()) return std::string(process.status().message());
+  work->process = *std::move(process);
+  return "";
+}
+
+void RunningReplanner::AppendFds(std::vector<int>* fds) const {
+  if (work_.has_value() && work_->process != nullptr) work_->process->AppendFds(fds);
+}
+
+std::vector<std::string> RunningReplanner::Turn(Nanos now) {
+  std::vector<std::string> lines;
+  if (!work_.has_value()) return lines;
+  if (work_->process == nullptr) {
+    std::vector<std::string> changed;
+    for (size_t d = 0; d < work_->slowness.size(); ++d) {
+      if (work_->slowness[d] == 1) continue;
+      changed.push_back(
+          absl::StrFormat("seat %d takes %.2f times as long as at first", d, work_->slowness[d]));
+    }
+    lines.push_back(
+        absl::StrFormat("%s: planning anew for %g s", absl::StrJoin(changed, ", "), kBudgetS));
+    const std::string failed = Start(&*work_);
+    if (failed.empty()) return lines;
+    lines.push_back(absl::StrCat("not planned anew: ", failed));
+    work_.reset();
+    return lines;
+  }
+  work_->process->ReadStdout([this](const std::string& line) { work_->output += line; });
+  work_->process->ReadStderr([](const std::string&) {});
+  work_->process->Poll();
+  if (!work_->process->ending().has_value()) return lines;
+  work_->process->ReadStdout([this](const std::string& line) { work_->output += line; });
+  const std::string failed = OnEnded(now);
+  if (!failed.empty()) {
+    lines.push_back(absl::StrCat("the present strategy stays: ", failed));
+    work_.reset();
+  }
+  return lines;
+}
+
+// Why nothing comes of it; empty: it goes on, or something was found.
+std::string RunningReplanner::OnEnded(Nanos now) {
+  const ChildProcess& process = *work_->process;
+  if (!process.ending()->good()) {
+    const std::string said = process.last_lines().empty() ? "" : process.last_lines().back();
+    return absl::StrCat("planning ended with ", process.ending()->ToString(),
+                        said.empty() ? "" : ": ", PlainText(said));
+  }
+  if (!work_->comparing) {
+    work_->comparing = true;
+    return Start(&*work_);
+  }
+  const absl::StatusOr<std::pair<Nanos, Nanos>> steps = StepsOf(work_->output);
+  if (!steps.ok()) return std::string(steps.status().message());
+  const std::string why = WhyNotReplanned(TimesNow(now, steps->first, steps->second));
+  found_ = why.empty();
+  return why;
+}
+
+ReplanTimes RunningReplanner::TimesNow(Nanos now, Nanos present_ns, Nanos found_ns) const {
+  ReplanTimes times = {
+      .present_ns = present_ns, .found_ns = found_ns, .stop_ns = stop_ns_.value_or(now - began_)};
+  if (marks_.size() < 2) return times;
+  const Clock clocks = marks_.back().clock - marks_.front().clock;
+  times.step_ns = (marks_.back().at - marks_.front().at) / std::max<Clock>(1, clocks);
+  times.left = clocks_ - marks_.back().clock;
+  return times;
+}
+
+bool RunningReplanner::End(wire::JobConfig* config) {
+  const bool found = std::exchange(found_, false);
+  std::optional<Work> work = std::exchange(work_, std::nullopt);  // kills what still runs
+  if (!found) return false;
+  for (size_t d = 0; d < factors_.size(); ++d) factors_[d] *= work->slowness[d];
+  config->mutable_cluster()->set_strategy(work->path);
+  return true;
+}
+
+}  // namespace soapstone::apps
