@@ -32,6 +32,7 @@
 #include "cluster/job.h"
 #include "cluster/job_paths.h"
 #include "cluster/recording.h"
+#include "cluster/resume/ran_before.h"
 #include "cluster/resume/resume.h"
 #include "cluster/team/job_strategy.h"
 #include "security/job_keys.h"
@@ -280,6 +281,7 @@ int Train(const NodeFlags& flags, Hosts* hosts, const StrategyFinder& finder) {
   if (!config.ok()) return SayConfigError(kSoapstone, config.status());
   const absl::Status asked = CheckAsked(flags, *config, finder && hosts == nullptr);
   if (!asked.ok()) return SayConfigError(kSoapstone, asked);
+  if (IsAutoStrategy(*config)) TakeMicroBatches(RanBefore(*config), &*config);
   if (hosts != nullptr) {
     const absl::Status settled = hosts->Settle(&*config);
     if (!settled.ok()) return SayConfigError(kSoapstone, settled);
