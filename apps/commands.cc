@@ -69,6 +69,7 @@ std::variant<Command, EndNow> ParseCommand(int argc, const char* const* argv) {
   DataFlags data;
   TopFlags top;
   TimelineFlags timeline;
+  CheckpointFlags checkpoint;
   KeygenFlags keygen;
   CLI::App app("Soapstone: parameter servers with stale-synchronous consistency.", "soapstone");
   app.set_version_flag("--version", kVersion);
@@ -84,6 +85,7 @@ std::variant<Command, EndNow> ParseCommand(int argc, const char* const* argv) {
   const CLI::App* data_app = AddData(&app, &data);
   const CLI::App* top_app = AddTop(&app, &top);
   const CLI::App* timeline_app = AddTimeline(&app, &timeline);
+  const CLI::App* checkpoint_app = AddCheckpoint(&app, &checkpoint);
   const CLI::App* keygen_app = AddKeygen(&app, &keygen);
   const CLI::App* agent_app = AddAgent(&app);
   const CLI::App* policies_app = app.add_subcommand("policies", "List the consistency policies");
@@ -100,17 +102,14 @@ std::variant<Command, EndNow> ParseCommand(int argc, const char* const* argv) {
   if (experiment_app->parsed()) return Command(std::move(experiment));
   if (replay_app->parsed()) return Command(std::move(replay));
   if (models_app->parsed()) return Command(std::move(models));
-  if (profile_app->parsed()) {
-    if (!ProfileIsComplete(profile)) return EndNow{kExitConfig};
-    return Command(std::move(profile));
-  }
-  if (plan_app->parsed()) {
-    if (!PlanIsComplete(plan)) return EndNow{kExitConfig};
-    return Command(std::move(plan));
-  }
+  if (profile_app->parsed() && !ProfileIsComplete(profile)) return EndNow{kExitConfig};
+  if (profile_app->parsed()) return Command(std::move(profile));
+  if (plan_app->parsed() && !PlanIsComplete(plan)) return EndNow{kExitConfig};
+  if (plan_app->parsed()) return Command(std::move(plan));
   if (data_app->parsed()) return Command(std::move(data));
   if (top_app->parsed()) return Command(std::move(top));
   if (timeline_app->parsed()) return Command(std::move(timeline));
+  if (checkpoint_app->parsed()) return Command(std::move(checkpoint));
   if (keygen_app->parsed()) return Command(std::move(keygen));
   if (agent_app->parsed()) return Command(AgentCommand{});
   if (policies_app->parsed()) return Command(PoliciesCommand{});

@@ -3,6 +3,7 @@
 
 #include <variant>
 
+#include "apps/checkpoint_command/checkpoint_flags.h"
 #include "apps/cli/command_line.h"
 #include "apps/cli/models_flags.h"
 #include "apps/cli/node_flags.h"
@@ -26,7 +27,7 @@ struct NodeCommand {
 // NodeFlags: `train`.
 using Command = std::variant<NodeFlags, SimulateFlags, ExperimentFlags, ReplayFlags, ModelsFlags,
                              ProfileFlags, PlanFlags, DataFlags, PoliciesCommand, NodeCommand,
-                             TopFlags, TimelineFlags, KeygenFlags, AgentCommand>;
+                             TopFlags, TimelineFlags, CheckpointFlags, KeygenFlags, AgentCommand>;
 
 // Of `soapstone`.
 std::variant<Command, EndNow> ParseCommand(int argc, const char* const* argv);

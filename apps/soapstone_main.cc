@@ -1,9 +1,10 @@
 // soapstone: the command for people: train on this machine, be one process of a job, simulate a
 // cluster, compare policies, list them, the models and public data, profile a model, plan its
-// parallelism, make keys.
+// parallelism, look at checkpoints, make keys.
 #include <iostream>
 #include <string_view>
 
+#include "apps/checkpoint_command/checkpoint_command.h"
 #include "apps/cli/job_source.h"
 #include "apps/cli/launcher.h"
 #include "apps/cli/models_command.h"
@@ -75,6 +76,7 @@ int Main(int argc, char** argv) {
   if (const auto* data = std::get_if<DataFlags>(command)) return Data(*data);
   if (const auto* top = std::get_if<TopFlags>(command)) return Top(*top);
   if (const auto* timeline = std::get_if<TimelineFlags>(command)) return DrawJobTimeline(*timeline);
+  if (const auto* of = std::get_if<CheckpointFlags>(command)) return TellOfCheckpoints(*of);
   if (const auto* keygen = std::get_if<KeygenFlags>(command)) return Keygen(*keygen);
   return ListPolicies();
 }

@@ -39,6 +39,7 @@ absl::Status WriteParts(SimulatedDisk* disk, int64_t clock, uint32_t first, uint
     const auto sums = WritePart(
         disk, folder + "/" + PartFile(shard), clock,
         {{.param = "w",
+          .box = WholeBox({400}),
           .begin = begin,
           .values = absl::MakeConstSpan(values).subspan(begin, values.size() / kShards)}});
     if (!sums.ok()) return sums.status();
@@ -121,7 +122,7 @@ std::string WhatIsWrong(SimulatedDisk* disk, int64_t committed) {
   std::vector<float> values(400), first, second;
   int64_t steps = 0;
   const absl::Status filled =
-      image->Fill("w", 0, {absl::MakeSpan(values), &first, &second, &steps});
+      image->Fill("w", WholeBox({400}), 0, {absl::MakeSpan(values), &first, &second, &steps});
   if (!filled.ok()) return std::string(filled.message());
   return values == ValuesOf(clock) ? "" : "other values than were written";
 }

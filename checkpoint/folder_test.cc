@@ -26,8 +26,8 @@ absl::Status Write(Disk* disk, int64_t clock, uint64_t session = 7) {
   manifest.set_session(session);
   manifest.set_job("model: \"mlp\"\ntraining {\n  epochs: 3\n}\n");
   if (absl::Status made = disk->MakeFolder(folder); !made.ok()) return made;
-  const auto sums =
-      WritePart(disk, folder + "/" + PartFile(0), clock, {{.param = "w", .values = values}});
+  const auto sums = WritePart(disk, folder + "/" + PartFile(0), clock,
+                              {{.param = "w", .box = WholeBox({1000}), .values = values}});
   if (!sums.ok()) return sums.status();
   AddPart(PartFile(0), *sums, &manifest);
   return Commit(disk, "d", manifest);
@@ -90,14 +90,14 @@ TEST(FolderTest, ARenamedOneIsNoneAndNeitherIsAFolderWithoutAManifest) {
 TEST(FolderTest, AnotherFormatIsRefused) {
   Three three;
   std::string* text = three.disk.Contents("d/000000300/manifest.textproto");
-  std::string lines = "format: 2\nnew_field: 1\n";
+  std::string lines = "format: 3\nnew_field: 1\n";
   Sha256 sum;
   sum.Update(lines.data(), lines.size());
   *text = absl::StrCat(lines, "# sha256 ", sum.HexDigest(), "\n");
   std::vector<std::string> passed_over;
   const auto newest = Newest(&three.disk, "d", TakeAny, &passed_over);
   EXPECT_TRUE(absl::IsFailedPrecondition(newest.status()));
-  EXPECT_THAT(newest.status().message(), HasSubstr("another format (format: 2)"));
+  EXPECT_THAT(newest.status().message(), HasSubstr("another format (format: 3)"));
 }
 
 TEST(FolderTest, OneThatIsNotTakenIsRefusedAndNotPassedOver) {

@@ -11,13 +11,14 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
+#include "checkpoint/box.h"
 #include "checkpoint/disk.h"
 #include "checkpoint/part.h"
 #include "wire/config/checkpoint.pb.h"
 
 namespace soapstone::checkpoint {
 
-// What is filled in of a slice.
+// What is filled in of a slice. Null: not wanted.
 struct SliceTarget {
   absl::Span<float> values;             // [n]
   std::vector<float>* first = nullptr;  // [n], or empty
@@ -32,20 +33,32 @@ class Image {
   static absl::StatusOr<Image> Open(Disk* disk, const std::string& root,
                                     const wire::Checkpoint& manifest);
 
-  // Elements [begin, begin + n) of a parameter. Errors: DataLoss where what is read is not as it
-  // was written; InvalidArgument where some are missing, or were not at one step.
-  absl::Status Fill(const std::string& param, uint64_t begin, const SliceTarget& target);
+  struct Param {
+    std::string name;
+    std::vector<int64_t> shape;
+    size_t slices = 0;
+    size_t moments = 0;  // tensors of its shape that the optimizer remembers
+    int64_t steps = 0;   // gradients that it has seen
+  };
+  // By name. Of slices that differ in moments or steps, which Fill refuses, the first one's.
+  std::vector<Param> Params() const;
+
+  // Elements [begin, begin + n) of a box of a parameter, whatever boxes it was written in. Errors:
+  // DataLoss where what is read is not as it was written; InvalidArgument where some are missing,
+  // or were not at one step, or the parameter had another shape.
+  absl::Status Fill(const std::string& param, const Box& box, uint64_t begin,
+                    const SliceTarget& target);
 
  private:
   struct Piece {
     size_t part = 0;
     StoredSlice slice;
   };
-  absl::Status FillFrom(const Piece& piece, uint64_t begin, uint64_t from, uint64_t to,
+  absl::Status FillFrom(const Piece& piece, const std::vector<SharedRun>& runs, uint64_t begin,
                         const SliceTarget& target);
 
   std::vector<PartReader> parts_;
-  std::map<std::string, std::vector<Piece>> pieces_;  // by parameter, ascending
+  std::map<std::string, std::vector<Piece>> pieces_;  // by parameter
 };
 
 }  // namespace soapstone::checkpoint

@@ -25,6 +25,7 @@ std::string ManifestText(wire::Checkpoint manifest) {
   manifest.set_format(kFormat);
   // Its lines mean the same in one, which stands in errors and in JSON too.
   manifest.set_job(absl::StrReplaceAll(manifest.job(), {{"\n", " "}}));
+  manifest.set_strategy(absl::StrReplaceAll(manifest.strategy(), {{"\n", " "}}));
   const std::string lines = wire::TextOf(manifest);
   return lines + SumLineOf(lines);
 }

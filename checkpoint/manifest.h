@@ -11,7 +11,7 @@
 
 namespace soapstone::checkpoint {
 
-inline constexpr uint32_t kFormat = 1;
+inline constexpr uint32_t kFormat = 2;
 inline constexpr char kManifestFile[] = "manifest.textproto";
 
 // Its lines, with the last. `manifest.format` is set, and the job's lines are put into one.

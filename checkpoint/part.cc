@@ -14,6 +14,9 @@
 #include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "absl/strings/str_split.h"
+#include "absl/strings/string_view.h"
 #include "base/status_macros.h"
 #include "base/strict_json.h"
 
@@ -28,6 +31,7 @@ constexpr uint64_t kSyncEvery = uint64_t{64} << 20;
 constexpr char kFirst[] = ".first";
 constexpr char kSecond[] = ".second";
 constexpr char kSteps[] = ".steps";
+constexpr char kShape[] = ".shape";
 constexpr char kMetadata[] = "__metadata__";
 
 // Sums of a file's blocks, as its bytes come.
@@ -69,10 +73,14 @@ struct Tensor {
   absl::Span<const float> values;
 };
 
+std::string NameOf(const PartSlice& slice) {
+  return SliceName(slice.param, {slice.box, slice.begin, slice.begin + slice.values.size()});
+}
+
 std::vector<Tensor> TensorsOf(absl::Span<const PartSlice> slices) {
   std::vector<Tensor> tensors;
   for (const PartSlice& slice : slices) {
-    const std::string name = SliceName(slice.param, slice.begin, slice.begin + slice.values.size());
+    const std::string name = NameOf(slice);
     tensors.push_back({name, slice.values});
     if (!slice.first.empty()) tensors.push_back({name + kFirst, slice.first});
     if (!slice.second.empty()) tensors.push_back({name + kSecond, slice.second});
@@ -85,8 +93,9 @@ std::string HeaderOf(int64_t clock, absl::Span<const PartSlice> slices,
   nlohmann::ordered_json header;
   header[kMetadata]["clock"] = absl::StrCat(clock);
   for (const PartSlice& slice : slices) {
-    const std::string name = SliceName(slice.param, slice.begin, slice.begin + slice.values.size());
-    header[kMetadata][name + kSteps] = absl::StrCat(slice.steps);
+    header[kMetadata][NameOf(slice) + kSteps] = absl::StrCat(slice.steps);
+    header[kMetadata][slice.param + kShape] =
+        absl::StrCat("[", absl::StrJoin(slice.box.shape, ","), "]");
   }
   uint64_t offset = 0;
   for (const Tensor& tensor : tensors) {
@@ -101,15 +110,61 @@ std::string HeaderOf(int64_t clock, absl::Span<const PartSlice> slices,
   return text;
 }
 
-// "fc1.weight[0,4096)" as its parts; false: it is no such name.
-bool ParseSliceName(const std::string& name, StoredSlice* slice) {
+bool ParseNumbers(absl::string_view text, char between, std::vector<int64_t>* numbers) {
+  for (const absl::string_view number : absl::StrSplit(text, between)) {
+    if (!absl::SimpleAtoi(number, &numbers->emplace_back())) return false;
+  }
+  return true;
+}
+
+// "0:64,32:96" as a box, without its shape; false: it is none.
+bool ParseRanges(absl::string_view text, Box* box) {
+  for (const absl::string_view range : absl::StrSplit(text, ',')) {
+    std::vector<int64_t> ends;
+    if (!ParseNumbers(range, ':', &ends) || ends.size() != 2) return false;
+    box->begin.push_back(ends[0]);
+    box->extent.push_back(ends[1] - ends[0]);
+  }
+  return true;
+}
+
+// "[256,128]" of the metadata; false: there is none.
+bool FindShape(const nlohmann::json& metadata, const std::string& param,
+               std::vector<int64_t>* shape) {
+  const auto at = metadata.find(param + kShape);
+  if (at == metadata.end()) return false;
+  const auto text = at->get<std::string>();
+  if (text == "[]") return true;
+  if (text.size() < 2 || text.front() != '[' || text.back() != ']') return false;
+  return ParseNumbers(absl::string_view(text).substr(1, text.size() - 2), ',', shape);
+}
+
+// "fc1.weight[0:64,32:96][0,4096)" as its parts. A model's name may end like a box: whose shape is
+// known is the parameter. False: it is no such name, or of no shape.
+bool ParseSliceName(const std::string& name, const nlohmann::json& metadata, StoredSlice* slice) {
   const size_t open = name.rfind('[');
   const size_t comma = name.rfind(',');
   if (open == name.npos || comma == name.npos || comma < open || name.back() != ')') return false;
   slice->param = name.substr(0, open);
-  return absl::SimpleAtoi(name.substr(open + 1, comma - open - 1), &slice->begin) &&
-         absl::SimpleAtoi(name.substr(comma + 1, name.size() - comma - 2), &slice->end) &&
-         slice->begin <= slice->end;
+  Stretch& of = slice->of;
+  if (!absl::SimpleAtoi(name.substr(open + 1, comma - open - 1), &of.begin) ||
+      !absl::SimpleAtoi(name.substr(comma + 1, name.size() - comma - 2), &of.end)) {
+    return false;
+  }
+  of.box = {};
+  if (FindShape(metadata, slice->param, &of.box.shape)) {
+    of.box = WholeBox(std::move(of.box.shape));
+  } else {
+    const size_t box = slice->param.rfind('[');
+    if (box == name.npos || slice->param.back() != ']') return false;
+    const std::string ranges = slice->param.substr(box + 1, slice->param.size() - box - 2);
+    slice->param.resize(box);
+    of.box = {};
+    if (!ParseRanges(ranges, &of.box) || !FindShape(metadata, slice->param, &of.box.shape)) {
+      return false;
+    }
+  }
+  return IsBox(of.box) && of.begin <= of.end && of.end <= of.box.elements();
 }
 
 bool ConsumeEnd(std::string* name, const char* suffix) {
@@ -137,8 +192,9 @@ std::vector<StoredSlice> SlicesOf(const nlohmann::json& header, uint64_t data_at
     StoredSlice& slice = slices[name];
     const auto begin = WholeFrom<uint64_t>(entry.at("data_offsets").at(0));
     const auto end = WholeFrom<uint64_t>(entry.at("data_offsets").at(1));
-    if (!ParseSliceName(name, &slice) || end < begin || entry.at("dtype") != "F32" ||
-        (end - begin) / sizeof(float) != slice.end - slice.begin) {
+    if (!ParseSliceName(name, header.at(kMetadata), &slice) || end < begin ||
+        entry.at("dtype") != "F32" ||
+        (end - begin) / sizeof(float) != slice.of.end - slice.of.begin) {
       throw nlohmann::json::out_of_range::create(401, "no slice: " + key, &entry);
     }
     if (first) {
@@ -162,8 +218,8 @@ std::vector<StoredSlice> SlicesOf(const nlohmann::json& header, uint64_t data_at
 
 }  // namespace
 
-std::string SliceName(const std::string& param, uint64_t begin, uint64_t end) {
-  return absl::StrCat(param, "[", begin, ",", end, ")");
+std::string SliceName(const std::string& param, const Stretch& of) {
+  return absl::StrCat(param, BoxText(of.box), "[", of.begin, ",", of.end, ")");
 }
 
 PartSums SumsOfBytes(const void* data, size_t bytes) {
@@ -226,7 +282,7 @@ absl::Status PartReader::ReadHeader() {
     return absl::DataLossError(absl::StrCat(path_, ": no part of a checkpoint: ", error.what()));
   }
   for (const StoredSlice& slice : slices_) {
-    const uint64_t room = (slice.end - slice.begin) * sizeof(float);
+    const uint64_t room = (slice.of.end - slice.of.begin) * sizeof(float);
     for (const uint64_t at :
          {slice.values_at, slice.first_at.value_or(0), slice.second_at.value_or(0)}) {
       if (at <= sums_.bytes && room <= sums_.bytes - at) continue;
@@ -256,7 +312,7 @@ std::string PartReader::TensorAt(uint64_t offset) const {
   std::string last;
   uint64_t nearest = 0;
   for (const StoredSlice& slice : slices_) {
-    const std::string name = SliceName(slice.param, slice.begin, slice.end);
+    const std::string name = SliceName(slice.param, slice.of);
     for (const auto& [at, suffix] : {std::pair(std::optional(slice.values_at), ""),
                                      {slice.first_at, kFirst},
                                      {slice.second_at, kSecond}}) {

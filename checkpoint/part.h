@@ -1,8 +1,10 @@
 // A part of a checkpoint: one shard's slices, as a safetensors file that other programs read too.
 // Of a slice of 4,096 elements of fc1.weight the tensors "fc1.weight[0,4096)", and what the
 // optimizer remembers of it, ".first" and ".second" behind that, where it remembers something; in
-// the metadata how many gradients it has seen (".steps"). Elements are those of the whole
-// parameter, row-major.
+// the metadata how many gradients it has seen (".steps"), and the parameter's shape
+// ("fc1.weight.shape": "[256,128]"). Elements are those of the whole parameter, row-major. Of a box
+// that a strategy cut out of it they are those of the box: "fc1.weight[0:64,32:96][0,4096)" is all
+// of rows 0 to 63, columns 32 to 95.
 //
 // Each MiB of the file has a checksum, in the manifest: what is read is checked, nothing else.
 #pragma once
@@ -16,6 +18,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
+#include "checkpoint/box.h"
 #include "checkpoint/disk.h"
 
 namespace soapstone::checkpoint {
@@ -24,16 +27,17 @@ inline constexpr uint64_t kBlockBytes = uint64_t{1} << 20;
 
 // A slice of a parameter with its optimizer's state; views or owned elsewhere.
 struct PartSlice {
-  std::string param;
-  uint64_t begin = 0;              // elements of the parameter
+  std::string param;               // of the model
+  Box box;                         // of it
+  uint64_t begin = 0;              // element of the box
   absl::Span<const float> values;  // [n]
   absl::Span<const float> first;   // [n], or empty
   absl::Span<const float> second;  // likewise
   int64_t steps = 0;
 };
 
-// "fc1.weight[0,4096)".
-std::string SliceName(const std::string& param, uint64_t begin, uint64_t end);
+// "fc1.weight[0,4096)", "fc1.weight[0:64,32:96][0,4096)".
+std::string SliceName(const std::string& param, const Stretch& of);
 
 struct PartSums {
   uint64_t bytes = 0;
@@ -50,8 +54,7 @@ absl::StatusOr<PartSums> WritePart(Disk* disk, const std::string& path, int64_t 
 // Where a slice lies in a part.
 struct StoredSlice {
   std::string param;
-  uint64_t begin = 0;
-  uint64_t end = 0;
+  Stretch of;  // it
   // Bytes of the file where each begins; first and second: none.
   uint64_t values_at = 0;
   std::optional<uint64_t> first_at;

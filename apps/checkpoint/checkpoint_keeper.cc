@@ -10,6 +10,8 @@
 #include "base/steady_clock.h"
 #include "checkpoint/folder.h"
 #include "cluster/resume/resume.h"
+#include "cluster/team/job_strategy.h"
+#include "wire/config/text_config.h"
 
 namespace soapstone::apps {
 namespace {
@@ -57,6 +59,10 @@ absl::StatusOr<std::unique_ptr<CheckpointKeeper>> CheckpointKeeper::Open(
   }
   const absl::Status removed = checkpoint::RemoveUnfinished(disk, folder);
   if (!removed.ok()) return OfFolder(removed);
+  if (keeper->job_->team != nullptr) {
+    SOAP_ASSIGN_OR_RETURN(const JobStrategy file, ReadJobStrategy(keeper->job_->config));
+    keeper->strategy_ = wire::TextOf(file.strategy);
+  }
   if (keeper->job_->first_clock > 0) {
     SOAP_ASSIGN_OR_RETURN(keeper->first_, ReadFirstCheckpoint(*keeper->job_, disk));
     keeper->kept_.push_back(keeper->job_->first_clock);
@@ -97,6 +103,7 @@ wire::Checkpoint CheckpointKeeper::ManifestOf(const scheduler::CheckpointOrders:
   manifest.set_samples(first_.samples() + trained.samples);
   manifest.set_seconds(first_.seconds() + trained.seconds);
   manifest.set_job(JobText(job_->config));
+  manifest.set_strategy(strategy_);
   for (const auto& [shard, part] : whole.parts) {
     checkpoint::AddPart(checkpoint::PartFile(Index(shard)),
                         {.bytes = part.bytes, .blocks = part.blocks}, &manifest);

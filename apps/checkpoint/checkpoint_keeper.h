@@ -75,6 +75,7 @@ class CheckpointKeeper {
   std::unique_ptr<checkpoint::Disk> disk_ = checkpoint::RealDisk();
   checkpoint::FolderLock lock_;
   wire::Checkpoint first_;  // that the job goes on from
+  std::string strategy_;    // text of the job's; empty: it has none
   scheduler::CheckpointOrders orders_;
   Clock last_ = 0;             // committed
   std::vector<int64_t> kept_;  // of the thread: clocks, ascending

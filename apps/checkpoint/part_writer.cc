@@ -33,7 +33,9 @@ std::vector<checkpoint::PartSlice> SlicesOf(const wire::Layout& layout, ShardId 
   for (size_t i = 0; i < capture.slices.size(); ++i) {
     const wire::Slice& slice = layout.slices(shard)[i];
     const server::SliceImage& image = capture.slices[i];
-    slices.push_back({.param = layout.params()[Index(slice.param)].name,
+    const ParamSpec& param = layout.params()[Index(slice.param)];
+    slices.push_back({.param = checkpoint::WholeName(param),
+                      .box = checkpoint::BoxOf(param),
                       .begin = slice.begin,
                       .values = image.values.floats(),
                       .first = image.state.first,

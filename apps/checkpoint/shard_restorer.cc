@@ -22,7 +22,8 @@ absl::Status RestoreShard(const Job& job, ShardId shard, server::Store* store) {
         checkpoint::Image::Open(disk.get(), job.config.output().checkpoint_path(), first));
     return store->Restore([&](size_t i, absl::Span<float> values, compute::SliceState* state) {
       const wire::Slice& slice = job.layout->slices(shard)[i];
-      return image.Fill(job.layout->params()[Index(slice.param)].name, slice.begin,
+      const ParamSpec& param = job.layout->params()[Index(slice.param)];
+      return image.Fill(checkpoint::WholeName(param), checkpoint::BoxOf(param), slice.begin,
                         {.values = values,
                          .first = &state->first,
                          .second = &state->second,

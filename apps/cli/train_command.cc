@@ -33,6 +33,7 @@
 #include "cluster/job.h"
 #include "cluster/job_paths.h"
 #include "cluster/recording.h"
+#include "cluster/resume/ran_before.h"
 #include "cluster/resume/resume.h"
 #include "cluster/team/job_strategy.h"
 #include "security/job_keys.h"
@@ -339,6 +340,7 @@ int Train(const NodeFlags& flags, Hosts* hosts, const Planners& planners) {
   if (!config.ok()) return SayConfigError(kSoapstone, config.status());
   const absl::Status asked = CheckAsked(flags, *config, planners.finder && hosts == nullptr);
   if (!asked.ok()) return SayConfigError(kSoapstone, asked);
+  if (IsAutoStrategy(*config)) TakeMicroBatches(RanBefore(*config), &*config);
   if (hosts != nullptr) {
     const absl::Status settled = hosts->Settle(&*config);
     if (!settled.ok()) return SayConfigError(kSoapstone, settled);

@@ -4,6 +4,7 @@
 #include <filesystem>
 #include <iostream>
 #include <memory>
+#include <optional>
 #include <tuple>
 #include <utility>
 #include <vector>
@@ -26,6 +27,7 @@
 #include "base/status_macros.h"
 #include "cluster/job.h"
 #include "cluster/job_paths.h"
+#include "cluster/resume/ran_before.h"
 #include "cluster/team/job_strategy.h"
 #include "strategy/machine_text.h"
 #include "strategy/strategy_text.h"
@@ -81,6 +83,8 @@ class Finding {
 
   absl::StatusOr<int> Run(wire::JobConfig* settled) {
     SOAP_RETURN_IF_ERROR(Prepare());
+    const std::optional<wire::Checkpoint> before = RanBefore(config_);
+    if (before.has_value() && RunsAsBefore(*before, config_)) return TakeAsBefore(*before, settled);
     const std::string why = WhyNoStrategy();
     if (!why.empty()) return TakeNone(why, settled);
     SOAP_RETURN_IF_ERROR(CheckMachine());
@@ -121,7 +125,6 @@ class Finding {
     if (!job.ok()) {
       wire::JobConfig alone = config_;
       alone.mutable_cluster()->set_workers(1);
-      alone.mutable_training()->clear_micro_batches();
       job = PrepareJob(WithoutStrategy(std::move(alone)));
     }
     if (!job.ok()) return whole_runs_;
@@ -251,6 +254,22 @@ class Finding {
     return absl::OkStatus();
   }
 
+  // The job goes on from a checkpoint, and as what wrote it: nothing is measured again, and where
+  // operators are split the bits stay those of one strategy.
+  absl::StatusOr<int> TakeAsBefore(const wire::Checkpoint& before, wire::JobConfig* settled) {
+    if (before.strategy().empty()) {
+      SayOfAuto(absl::StrCat("without a strategy, as until checkpoint ", before.clock()));
+      *settled = whole_;
+      return kExitOk;
+    }
+    SOAP_RETURN_IF_ERROR(ChoosePath());
+    SOAP_RETURN_IF_ERROR(WriteFile(before.strategy() + "\n"));
+    SOAP_ASSIGN_OR_RETURN(*settled, SplitBy(path_));
+    if (!log_dir_.empty()) settled->mutable_output()->set_log_dir(log_dir_);
+    SayOfAuto(absl::StrCat("by that of checkpoint ", before.clock(), ": ", path_));
+    return kExitOk;
+  }
+
   // The job goes on without a strategy, or cannot.
   absl::StatusOr<int> TakeNone(const std::string& why, wire::JobConfig* settled) const {
     if (!whole_runs_.ok()) {
@@ -279,7 +298,8 @@ class Finding {
       return TakeNone(absl::StrCat("what was found does not run: ", WithoutField(runs)), settled);
     }
     wire::JobConfig split = *std::move(by);
-    SOAP_RETURN_IF_ERROR(WriteFile(planned));
+    SOAP_ASSIGN_OR_RETURN(const std::string text, ReadWholeFile(planned));
+    SOAP_RETURN_IF_ERROR(WriteFile(text));
     split.mutable_cluster()->set_strategy(path_);
     if (!log_dir_.empty()) split.mutable_output()->set_log_dir(log_dir_);
     const std::string data = found.data_ns > 0
@@ -298,8 +318,7 @@ class Finding {
     return kExitOk;
   }
 
-  absl::Status WriteFile(const std::string& planned) const {
-    SOAP_ASSIGN_OR_RETURN(std::string text, ReadWholeFile(planned));
+  absl::Status WriteFile(std::string text) const {
     if (absl::StartsWith(text, "#")) text.erase(0, text.find('\n') + 1);  // of `soapstone plan`
     std::error_code error;
     const fs::path folder = fs::path(path_).parent_path();

@@ -21,7 +21,9 @@ namespace soapstone::apps {
 // beside the model, else into the folder of logs. Says on standard error what it does, and in a
 // line what came of it. Where no strategy is found that is predicted to be 1.05 times as fast as
 // data parallelism, and half a millisecond, or real steps of the one that is found are not, the job
-// is settled without one; with --machine none are tried. REQUIRES: this process has one thread.
+// is settled without one; with --machine none are tried. A job that goes on from a checkpoint, with
+// as many workers, is settled by the strategy that wrote it, or without one where it had none.
+// REQUIRES: this process has one thread.
 absl::StatusOr<int> FindStrategy(const NodeFlags& flags, MeasuredInputs* kept,
                                  wire::JobConfig* config);
 

@@ -28,6 +28,8 @@ TEST(JobMeaningTest, ProcessesPlacesAndTimesDoNotCount) {
   cluster->set_scheduler("tcp://elsewhere:1");
   cluster->set_heartbeat_timeout_s(60);
   cluster->set_bucket_bytes(4096);
+  cluster->set_strategy("lab.strategy.textproto");
+  cluster->set_teams(2);
   other.mutable_output()->set_model_path("m.safetensors");
   other.mutable_training()->set_stragglers("slow:workers=1,factor=2");
   other.mutable_data()->set_path("/other/place");

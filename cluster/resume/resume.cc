@@ -54,7 +54,6 @@ absl::Status CheckCheckpoints(const Job& job) {
   if (job.tables != nullptr) {
     return refuse("checkpoint_path", "not yet of a model of tables, as ", job.config.model());
   }
-  if (job.team != nullptr) return refuse("checkpoint_path", "not yet with a strategy");
   return absl::OkStatus();
 }
 

@@ -1,8 +1,12 @@
 // A shard whose members are teams of workers: what the seats that hold its parameters send becomes
 // what one worker says.
+#include <functional>
+
+#include "base/random.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 #include "server/shard/hand_fed_shard.h"
+#include "server/store/capture.h"
 
 namespace soapstone::server {
 namespace {
@@ -233,6 +237,145 @@ TEST_F(TeamTest, WhatWaitsForOthersCountsAsHeld) {
   EXPECT_EQ(shard_->held_bytes(), 64u);
   SendPush(1, 0, 1);
   EXPECT_EQ(shard_->held_bytes(), 32u);  // the team's, which its clock is to complete
+}
+
+// ---- What is captured of it: the updates of all clocks below its own, with those of every holder,
+// and of no other; also while a team takes over what another had to compute.
+
+constexpr uint32_t kTeams = 2, kSeats = 2;
+constexpr Clock kClocks = 10;
+constexpr Clock kNotLost = kClocks;
+
+// By which clock of the shard its shell looks at an order.
+using LooksAt = std::function<Clock(const Shard&)>;
+
+// Small whole numbers: sums of them are exact in any order.
+float GradientOf(uint32_t micro_batch, uint32_t seat, Clock clock) {
+  return static_cast<float>(1 + micro_batch * kSeats + seat + 4 * clock);
+}
+
+// With sgd at a rate of 1, of updates of clocks below `clock`.
+float ValueAt(Clock clock) {
+  float value = 0;
+  for (Clock c = 0; c < clock; ++c) {
+    for (uint32_t m = 0; m < kTeams; ++m) {
+      for (uint32_t seat = 0; seat < kSeats; ++seat) value -= GradientOf(m, seat, c);
+    }
+  }
+  return value;
+}
+
+class TeamCaptureTest : public ShardTest {
+ protected:
+  struct Found {
+    int right = 0, wrong = 0;
+  };
+
+  // All clocks of both teams, holder by holder in an order drawn by `seed`, or what of them is left
+  // after team 1 is lost while the shard is at `lost_at`. After each message there is an order.
+  Found Run(uint64_t seed, Clock lost_at, const LooksAt& looks_at) {
+    roster_ = {};
+    left_.assign(kTeams * kSeats, {});
+    team_ = {.teams = kTeams, .seats = kSeats};
+    holders_ = {0, 1};
+    Start("bsp", kTeams * kSeats, kTeams);
+    found_ = {};
+    order_ = {};
+    const CounterRandom random(seed, RandomUse::kTest);
+    uint64_t draws = 0;
+    bool lost = false;
+    for (Clock clock = 0; clock < kClocks; ++clock) {
+      for (uint32_t w = 0; w < left_.size(); ++w) {
+        if (!lost || w < kSeats) Plan(w, clock);
+      }
+      if (lost) TakeOver(clock);
+      const uint64_t lose_after = random.Below(draws++, 8);
+      for (uint64_t sent = 0;; ++sent) {
+        if (clock == lost_at && !lost && sent == lose_after) {
+          lost = true;
+          Lose(clock);
+        }
+        std::vector<uint32_t> ready;
+        for (uint32_t w = 0; w < left_.size(); ++w) {
+          if (!left_[w].empty()) ready.push_back(w);
+        }
+        if (ready.empty()) break;
+        std::vector<Message>& of = left_[ready[random.Below(draws++, ready.size())]];
+        Send(std::move(of.front()));
+        of.erase(of.begin());
+        Look(looks_at);
+      }
+    }
+    EXPECT_EQ(Value(), ValueAt(kClocks));
+    EXPECT_EQ(shard_->stats().rejects, 0u);
+    return found_;
+  }
+
+  Found OfAllSeeds(const LooksAt& looks_at, bool with_losses) {
+    Found all;
+    for (uint64_t seed = 0; seed < 200; ++seed) {
+      const Clock lost_at = with_losses ? static_cast<Clock>(seed % kClocks) : kNotLost;
+      const Found found = Run(seed, lost_at, looks_at);
+      all.right += found.right;
+      all.wrong += found.wrong;
+    }
+    return all;
+  }
+
+ private:
+  void Plan(uint32_t worker, Clock clock) {
+    const uint32_t team = worker / kSeats;
+    left_[worker].push_back(
+        Push(worker, clock, {team, team + 1}, GradientOf(team, worker % kSeats, clock)));
+    left_[worker].push_back(Clocked(worker, clock + 1, 1));
+  }
+  // A second push, of what the lost team had to compute: after the seat's own clock, or before.
+  void TakeOver(Clock clock) {
+    for (uint32_t seat = 0; seat < kSeats; ++seat) {
+      left_[seat].push_back(Push(seat, clock, {1, 2}, GradientOf(1, seat, clock)));
+    }
+  }
+  void Lose(Clock clock) {
+    for (uint32_t w = kSeats; w < left_.size(); ++w) {
+      left_[w].clear();
+      roster_.workers.pop_back();
+    }
+    SendRoster(2);
+    TakeOver(clock);
+  }
+  // As a shell does after each message, with an order for the clock that is there: the hardest to
+  // tell from the one before.
+  void Look(const LooksAt& looks_at) {
+    const Clock clock = looks_at(*shard_);
+    order_.Take(clock);
+    const std::optional<Capture> capture = order_.Look(clock, shard_->store());
+    ASSERT_TRUE(capture.has_value());
+    const bool right = capture->slices[0].values.floats()[0] == ValueAt(clock);
+    ++(right ? found_.right : found_.wrong);
+  }
+
+  std::vector<std::vector<Message>> left_;  // by worker, in its order
+  CaptureOrder order_;
+  Found found_;
+};
+
+Clock ByFrontier(const Shard& shard) { return shard.policy().Frontier(); }
+// Mutants: who is furthest, and what all members that are left have completed.
+Clock ByFurthest(const Shard& shard) { return shard.policy().clocks().Max(); }
+Clock ByCompleted(const Shard& shard) { return shard.policy().clocks().Min(); }
+
+TEST_F(TeamCaptureTest, HasAllHoldersOfTheClocksBelowAndOfNoOther) {
+  const Found found = OfAllSeeds(ByFrontier, false);
+  EXPECT_EQ(found.wrong, 0);
+  EXPECT_GT(found.right, 1000);
+  EXPECT_GT(OfAllSeeds(ByFurthest, false).wrong, 0);
+}
+
+TEST_F(TeamCaptureTest, SoItHasWhileATeamTakesOver) {
+  const Found found = OfAllSeeds(ByFrontier, true);
+  EXPECT_EQ(found.wrong, 0);
+  EXPECT_GT(found.right, 1000);
+  EXPECT_GT(OfAllSeeds(ByCompleted, true).wrong, 0);
 }
 
 }  // namespace

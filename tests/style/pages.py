@@ -5,6 +5,7 @@ import pathlib
 import re
 
 PAGE_OF_FLAGS = {  # of each file that registers flags, where they stand besides docs/jobs.md
+    "apps/checkpoint_command/checkpoint_flags.cc": "docs/durability.md",
     "apps/cli/models_flags.cc": "docs/models.md",
     "apps/cli/node_flags.cc": "docs/operations.md",
     "apps/data/data_flags.cc": "docs/jobs.md",

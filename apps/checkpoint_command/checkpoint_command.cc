@@ -1,0 +1,258 @@
+#include "apps/checkpoint_command/checkpoint_command.h"
+
+#include <algorithm>
+#include <cstdint>
+#include <filesystem>
+#include <functional>
+#include <iostream>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <string>
+#include <system_error>
+#include <utility>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "absl/strings/str_join.h"
+#include "apps/cli/job_source.h"
+#include "base/counted.h"
+#include "base/exit_codes.h"
+#include "base/status_macros.h"
+#include "checkpoint/disk.h"
+#include "checkpoint/folder.h"
+#include "checkpoint/image.h"
+#include "models/formats/safetensors_writer.h"
+
+namespace soapstone::apps {
+namespace {
+
+namespace fs = std::filesystem;
+using Json = nlohmann::ordered_json;
+
+constexpr char kCheckpointProgram[] = "soapstone checkpoint";
+constexpr uint64_t kStretchElements = uint64_t{1} << 22;  // that export has at hand
+
+// What the command line names: a folder, or one checkpoint of it.
+struct Place {
+  std::string folder;
+  std::optional<int64_t> clock;
+};
+
+// A folder whose own name is a number is one, unless there is such a checkpoint beside it.
+Place PlaceOf(const std::string& where) {
+  fs::path path = fs::path(where).lexically_normal();
+  if (path.filename().empty() && path.has_parent_path()) path = path.parent_path();
+  int64_t clock = 0;
+  if (!absl::SimpleAtoi(path.filename().string(), &clock) || clock < 0) {
+    return {.folder = path.string(), .clock = {}};
+  }
+  const fs::path folder = path.has_parent_path() ? path.parent_path() : fs::path(".");
+  std::error_code error;
+  const bool beside = fs::exists(folder / checkpoint::NameOf(clock), error);
+  if (!beside && fs::is_directory(path, error)) return {.folder = path.string(), .clock = {}};
+  return {.folder = folder.string(), .clock = clock};
+}
+
+uint64_t BytesOf(const wire::Checkpoint& manifest) {
+  uint64_t bytes = 0;
+  for (const wire::CheckpointPart& part : manifest.part()) bytes += part.bytes();
+  return bytes;
+}
+
+class Reader {
+ public:
+  explicit Reader(const CheckpointFlags& flags) : flags_(flags), place_(PlaceOf(flags.where)) {}
+
+  absl::Status Run() {
+    if (flags_.out.empty() != (flags_.action != "export")) {
+      return absl::InvalidArgumentError(flags_.out.empty()
+                                            ? "export needs OUT, the file that it writes"
+                                            : "OUT is of export: leave it out");
+    }
+    std::error_code error;
+    if (!fs::exists(place_.folder, error)) {
+      return absl::NotFoundError(absl::StrCat(place_.folder, ": No such file or directory"));
+    }
+    SOAP_ASSIGN_OR_RETURN(clocks_, checkpoint::ClocksIn(disk_.get(), place_.folder));
+    if (flags_.action == "ls") return List();
+    if (flags_.action == "verify") return Verify();
+    SOAP_ASSIGN_OR_RETURN(const wire::Checkpoint manifest, One());
+    return flags_.action == "show" ? Show(manifest) : Export(manifest);
+  }
+
+ private:
+  void Say(const Json& json, const std::string& text) const {
+    std::cout << (flags_.json ? json.dump(2) + "\n" : text);
+  }
+  // The one that is named; else the newest that has a manifest.
+  absl::StatusOr<wire::Checkpoint> One() const {
+    if (place_.clock.has_value()) {
+      return checkpoint::ReadManifest(disk_.get(), place_.folder, *place_.clock);
+    }
+    absl::Status first = absl::NotFoundError(absl::StrCat(place_.folder, " has no checkpoint"));
+    for (auto clock = clocks_.rbegin(); clock != clocks_.rend(); ++clock) {
+      auto manifest = checkpoint::ReadManifest(disk_.get(), place_.folder, *clock);
+      if (manifest.ok()) return manifest;
+      if (clock == clocks_.rbegin()) first = manifest.status();
+    }
+    return first;
+  }
+
+  absl::Status List() const {
+    if (place_.clock.has_value()) {
+      return absl::InvalidArgumentError("ls is of a folder; show says what is in a checkpoint");
+    }
+    Json json = {{"folder", place_.folder}, {"checkpoints", Json::array()}};
+    std::string text;
+    for (const int64_t clock : clocks_) {
+      const auto manifest = checkpoint::ReadManifest(disk_.get(), place_.folder, clock);
+      if (!manifest.ok()) {
+        json["checkpoints"].push_back({{"clock", clock}, {"error", manifest.status().message()}});
+        absl::StrAppend(&text, clock, "  ", manifest.status().message(), "\n");
+        continue;
+      }
+      json["checkpoints"].push_back({{"clock", clock},
+                                     {"bytes", BytesOf(*manifest)},
+                                     {"parts", manifest->part_size()},
+                                     {"samples", manifest->samples()},
+                                     {"seconds", manifest->seconds()},
+                                     {"strategy", !manifest->strategy().empty()}});
+      absl::StrAppendFormat(
+          &text, "%d  %s, %s, %d samples, %.1f s%s\n", clock, Counted(BytesOf(*manifest), "byte"),
+          Counted(manifest->part_size(), "part"), manifest->samples(), manifest->seconds(),
+          manifest->strategy().empty() ? "" : ", with a strategy");
+    }
+    if (clocks_.empty()) text = absl::StrCat("no checkpoint in ", place_.folder, "\n");
+    Say(json, text);
+    return absl::OkStatus();
+  }
+
+  absl::Status Verify() const {
+    std::vector<int64_t> clocks = clocks_;
+    if (place_.clock.has_value()) clocks = {*place_.clock};
+    if (clocks.empty()) return One().status();
+    Json json = {{"folder", place_.folder}, {"checkpoints", Json::array()}};
+    std::string text;
+    size_t damaged = 0;
+    for (const int64_t clock : clocks) {
+      const auto manifest = checkpoint::ReadManifest(disk_.get(), place_.folder, clock);
+      std::vector<std::string> faults;
+      if (manifest.ok()) faults = checkpoint::FaultsOf(disk_.get(), place_.folder, *manifest);
+      if (!manifest.ok()) faults.emplace_back(manifest.status().message());
+      json["checkpoints"].push_back({{"clock", clock}, {"faults", faults}});
+      damaged += faults.empty() ? 0 : 1;
+      for (const std::string& fault : faults) {
+        absl::StrAppend(&text, "checkpoint ", clock, ": ", fault, "\n");
+      }
+      if (faults.empty()) {
+        absl::StrAppend(&text, "checkpoint ", clock, ": whole, ",
+                        Counted(BytesOf(*manifest), "byte"), " in ",
+                        Counted(manifest->part_size(), "part"), "\n");
+      }
+    }
+    Say(json, text);
+    if (damaged == 0) return absl::OkStatus();
+    return absl::DataLossError(absl::StrCat(damaged, " of ", Counted(clocks.size(), "checkpoint"),
+                                            " ", damaged == 1 ? "is" : "are", " not whole"));
+  }
+
+  absl::Status Show(const wire::Checkpoint& manifest) const {
+    SOAP_ASSIGN_OR_RETURN(const checkpoint::Image image,
+                          checkpoint::Image::Open(disk_.get(), place_.folder, manifest));
+    Json json = {{"clock", manifest.clock()},
+                 {"meaning", manifest.meaning()},
+                 {"session", absl::StrCat(absl::Hex(manifest.session(), absl::kZeroPad16))},
+                 {"parent", manifest.parent()},
+                 {"samples", manifest.samples()},
+                 {"seconds", manifest.seconds()},
+                 {"job", manifest.job()},
+                 {"strategy", manifest.strategy()},
+                 {"parts", Json::array()},
+                 {"tensors", Json::array()}};
+    std::string text = absl::StrFormat(
+        "checkpoint %d, of a run from clock %d on: %d samples, %.1f s\njob: %s\n%s",
+        manifest.clock(), manifest.parent(), manifest.samples(), manifest.seconds(), manifest.job(),
+        manifest.strategy().empty() ? "" : absl::StrCat("strategy: ", manifest.strategy(), "\n"));
+    for (const wire::CheckpointPart& part : manifest.part()) {
+      json["parts"].push_back({{"file", part.file()}, {"bytes", part.bytes()}});
+      absl::StrAppend(&text, part.file(), ": ", Counted(part.bytes(), "byte"), "\n");
+    }
+    for (const checkpoint::Image::Param& param : image.Params()) {
+      json["tensors"].push_back({{"name", param.name},
+                                 {"shape", param.shape},
+                                 {"slices", param.slices},
+                                 {"steps", param.steps},
+                                 {"moments", param.moments}});
+      absl::StrAppend(&text, param.name, " [", absl::StrJoin(param.shape, ","),
+                      "]: ", Counted(param.slices, "slice"), " of ", Counted(param.steps, "step"),
+                      ", ", Counted(param.moments, "moment"), "\n");
+    }
+    Say(json, text);
+    return absl::OkStatus();
+  }
+
+  // Among checkpoints it would be in the way of the job.
+  absl::Status CheckApartFromFolder() const {
+    std::error_code error;
+    const fs::path out = fs::weakly_canonical(flags_.out, error);
+    const fs::path folder = fs::weakly_canonical(place_.folder, error);
+    for (fs::path above = out.parent_path(); above != above.root_path();
+         above = above.parent_path()) {
+      if (above != folder) continue;
+      return absl::InvalidArgumentError(
+          absl::StrCat(flags_.out, " is in the folder of checkpoints: give another place"));
+    }
+    return absl::OkStatus();
+  }
+
+  absl::Status Export(const wire::Checkpoint& manifest) const {
+    SOAP_RETURN_IF_ERROR(CheckApartFromFolder());
+    SOAP_ASSIGN_OR_RETURN(checkpoint::Image image,
+                          checkpoint::Image::Open(disk_.get(), place_.folder, manifest));
+    const std::vector<checkpoint::Image::Param> params = image.Params();
+    std::vector<models::TensorOutline> outlines;
+    for (const auto& param : params) outlines.push_back({.name = param.name, .shape = param.shape});
+    SOAP_ASSIGN_OR_RETURN(
+        const std::unique_ptr<models::SafetensorsWriter> file,
+        models::SafetensorsWriter::Create(flags_.out, std::move(outlines), MetadataOf(manifest)));
+    std::vector<float> values;
+    for (const auto& param : params) {
+      const checkpoint::Box whole = checkpoint::WholeBox(param.shape);
+      for (uint64_t at = 0; at < whole.elements(); at += values.size()) {
+        values.resize(std::min(kStretchElements, whole.elements() - at));
+        SOAP_RETURN_IF_ERROR(image.Fill(param.name, whole, at, {.values = absl::MakeSpan(values)}));
+        SOAP_RETURN_IF_ERROR(file->Append(values.data(), values.size() * sizeof(float)));
+      }
+    }
+    SOAP_RETURN_IF_ERROR(file->Finish(MetadataOf(manifest)));
+    const std::string what = absl::StrCat("checkpoint ", manifest.clock(), ": ",
+                                          Counted(params.size(), "tensor"), " in ", flags_.out);
+    Say({{"clock", manifest.clock()}, {"tensors", params.size()}, {"file", flags_.out}},
+        what + "\n");
+    return absl::OkStatus();
+  }
+  static models::Metadata MetadataOf(const wire::Checkpoint& manifest) {
+    return {{"format", "pt"}, {"clock", absl::StrCat(manifest.clock())}};
+  }
+
+  const CheckpointFlags& flags_;
+  const Place place_;
+  const std::unique_ptr<checkpoint::Disk> disk_ = checkpoint::RealDisk();
+  std::vector<int64_t> clocks_;
+};
+
+}  // namespace
+
+int TellOfCheckpoints(const CheckpointFlags& flags) {
+  const absl::Status told = Reader(flags).Run();
+  if (told.ok()) return kExitOk;
+  // Whatever the disk says, it is of what the user names.
+  return SayConfigError(kCheckpointProgram, absl::InvalidArgumentError(told.message()));
+}
+
+}  // namespace soapstone::apps

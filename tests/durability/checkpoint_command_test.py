@@ -1,0 +1,94 @@
+"""`soapstone checkpoint`: what it says of a folder that a real job wrote, and the file that it exports."""
+import json
+import os
+import subprocess
+import unittest
+
+from resume_test import DurabilityTestCase
+from strategy_resume_test import tensors_of, whole_tensors
+
+
+class CheckpointCommandTest(DurabilityTestCase):
+
+    def setUp(self):
+        super().setUp()
+        running = self.run_job("--optimizer=adam:lr=0.002", "--epochs=4")
+        self.end(running)
+        self.newest = self.clocks()[-1]
+
+    def call(self, *words):
+        """(exit code, what it says, what it complains of)"""
+        done = subprocess.run([f"{self.bin}/soapstone", "checkpoint", *words], capture_output=True, text=True, timeout=60,
+                              check=False)
+        return done.returncode, done.stdout, done.stderr
+
+    def read(self, *words):
+        code, said, complained = self.call(*words, "--json")
+        self.assertEqual((code, complained), (0, ""), said)
+        return json.loads(said)
+
+    def refused(self, line, *words):
+        code, said, complained = self.call(*words)
+        self.assertEqual(code, 78, said + complained)
+        self.assertEqual(len(complained.splitlines()), 1, complained)
+        self.assertRegex(complained, line)
+
+    def test_what_is_listed_and_shown(self):
+        listed = self.read("ls", self.folder)["checkpoints"]
+        self.assertEqual([row["clock"] for row in listed], self.clocks())
+        shown = self.read("show", self.folder)
+        self.assertEqual(shown["clock"], self.newest)
+        self.assertEqual(self.read("show", f"{self.folder}/{self.newest}"), shown)
+        self.assertEqual(self.read("show", f"{self.folder}/{self.newest:09}"), shown)
+        self.assertIn('model: "lenet5"', shown["job"])
+        self.assertEqual(sum(part["bytes"] for part in shown["parts"]), listed[-1]["bytes"])
+        sizes = {tensor["name"]: tensor["shape"] for tensor in shown["tensors"]}
+        self.assertEqual(sizes["conv1.weight"][0], 6)
+        self.assertTrue(all(tensor["moments"] == 2 and tensor["steps"] == self.newest for tensor in shown["tensors"]))
+        for action in ("ls", "show", "verify"):
+            code, said, _ = self.call(action, self.folder)
+            self.assertEqual(code, 0)
+            self.assertIn(str(self.newest), said)
+        self.assertEqual(self.call("ls", os.path.dirname(self.folder) + "/checkpoints/")[0], 0)
+
+    def test_what_is_exported_is_what_the_parts_have_and_a_job_begins_with_it(self):
+        out = f"{self.dir}/exported.safetensors"
+        self.assertEqual(self.call("export", f"{self.folder}/{self.newest}", out)[0], 0)
+        exported = {name: list(values) for name, (_, values) in tensors_of(out)[0].items()}
+        self.assertEqual(exported, whole_tensors(f"{self.folder}/{self.newest:09}"))
+        # At a rate of 0 the job ends with what it began with.
+        model = f"{self.dir}/model.safetensors"
+        running = self.train(f"--initial_weights={out}", f"--model_path={model}", "--optimizer=sgd:lr=0", "--epochs=1")
+        self.assertEqual(running.wait(60), 0, running.output())
+        self.assertEqual({name: list(values) for name, (_, values) in tensors_of(model)[0].items()}, exported)
+
+    def test_damage_is_named(self):
+        part = f"{self.folder}/{self.newest:09}/shard-1.safetensors"
+        with open(part, "r+b") as file:
+            file.seek(os.path.getsize(part) // 2)
+            byte = file.read(1)
+            file.seek(-1, os.SEEK_CUR)
+            file.write(bytes([byte[0] ^ 8]))
+        code, said, complained = self.call("verify", self.folder)
+        self.assertEqual(code, 78)
+        self.assertRegex(said, rf"checkpoint {self.newest}: .*shard-1.safetensors: MiB 0.*checksum")
+        self.assertRegex(said, rf"checkpoint {self.clocks()[0]}: whole, \d+ bytes in 2 parts")
+        self.assertIn("1 of 2 checkpoints is not whole", complained)
+        self.assertEqual(self.call("verify", f"{self.folder}/{self.clocks()[0]}")[0], 0)
+        self.refused("checksum", "export", self.folder, f"{self.dir}/out")
+        self.assertFalse(os.path.exists(f"{self.dir}/out"))
+
+    def test_what_is_asked_for_wrongly(self):
+        self.refused("nothing-here: No such file", "ls", f"{self.dir}/nothing-here")
+        self.refused("is no folder of checkpoints", "ls", self.dir)
+        self.refused("No such file", "show", f"{self.folder}/777")
+        self.refused("export needs OUT", "export", self.folder)
+        self.refused("OUT is of export", "show", self.folder, "out")
+        self.refused("is in the folder of checkpoints", "export", self.folder, f"{self.folder}/m.safetensors")
+        self.refused("ls is of a folder", "ls", f"{self.folder}/{self.newest}")
+        self.refused("cannot", "export", self.folder, "/proc/nobody/m.safetensors")
+        self.refused("ACTION", "remove", self.folder)
+
+
+if __name__ == "__main__":
+    unittest.main()
