@@ -22,14 +22,19 @@ namespace {
 absl::Status FillFromJob(const PlanFlags& flags, PlanningOptions* options) {
   SOAP_ASSIGN_OR_RETURN(wire::JobConfig config, ReadJobFile(flags.config_path));
   if (!flags.model.empty()) config.set_model(flags.model);
-  if (options->devices == 0) options->devices = config.cluster().workers();
-  if (options->batch == 0) options->batch = config.training().batch();
+  const uint32_t teams = std::max(1u, config.cluster().teams());  // one of which is planned for
+  if (options->devices == 0) options->devices = config.cluster().workers() / teams;
+  if (options->batch == 0) options->batch = config.training().batch() / teams;
   if (flags.for_workers && !flags.micro_batches.has_value()) {
-    options->micro_batches = std::max<int64_t>(1, config.training().micro_batches());
+    options->micro_batches = std::max<int64_t>(1, config.training().micro_batches() / teams);
   }
   if (options->optimizer.empty()) options->optimizer = config.training().optimizer();
   wire::Cluster* cluster = config.mutable_cluster();
-  cluster->clear_strategy();  // may be what is planned
+  if (!cluster->strategy().empty()) {  // may be what is planned
+    cluster->clear_strategy();
+    cluster->clear_teams();
+    config.mutable_training()->clear_micro_batches();
+  }
   cluster->set_servers(std::max(1u, cluster->servers()));
   cluster->set_workers(std::max(1u, cluster->workers()));
   SOAP_ASSIGN_OR_RETURN(const std::shared_ptr<const Job> job, PrepareJob(std::move(config)));

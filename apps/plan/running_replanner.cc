@@ -129,7 +129,6 @@ void RunningReplanner::Take(Nanos now, const SlownessReport& slowness) {
 std::vector<std::string> RunningReplanner::Command(const Work& work) const {
   std::vector<double> factors = factors_;
   for (size_t d = 0; d < factors.size(); ++d) factors[d] *= work.slowness[d];
-  const uint32_t teams = std::max(1u, config_.cluster().teams());
   std::error_code error;
   const fs::path self = fs::read_symlink("/proc/self/exe", error);
   std::vector<std::string> command = {
@@ -139,13 +138,11 @@ std::vector<std::string> RunningReplanner::Command(const Work& work) const {
       absl::StrCat("--machine=", inputs_->files().machine),
       absl::StrCat("--devices=", devices()),
       absl::StrCat("--slowness=", absl::StrJoin(factors, ",")),
-      absl::StrCat("--batch=", config_.training().batch() / teams),
-      absl::StrCat("--micro_batches=", std::max(1u, config_.training().micro_batches() / teams)),
       "--json"};
   if (!inputs_->files().costs.empty()) {
     command.push_back(absl::StrCat("--costs=", inputs_->files().costs));
   }
-  if (work.comparing) {
+  if (work.comparing) {  // two strategies say themselves what their micro-batches are
     command.push_back(absl::StrCat("--compare=", config_.cluster().strategy(), ",", work.path));
   } else {
     command.push_back("--for_workers");
