@@ -29,7 +29,6 @@
 #include "cluster/job_paths.h"
 #include "cluster/resume/ran_before.h"
 #include "cluster/team/job_strategy.h"
-#include "strategy/machine_text.h"
 #include "strategy/strategy_text.h"
 
 namespace soapstone::apps {
@@ -87,7 +86,9 @@ class Finding {
     if (before.has_value() && RunsAsBefore(*before, config_)) return TakeAsBefore(*before, settled);
     const std::string why = WhyNoStrategy();
     if (!why.empty()) return TakeNone(why, settled);
-    SOAP_RETURN_IF_ERROR(CheckMachine());
+    if (!flags_.machine_path.empty()) {
+      SOAP_RETURN_IF_ERROR(CheckMachineFile(flags_.machine_path, config_));
+    }
     SOAP_RETURN_IF_ERROR(ChoosePath());
     const ScratchFolder scratch;
     if (!scratch.made()) {
@@ -157,19 +158,6 @@ class Finding {
     sizes.set_micro_batches(std::max(1u, micro_batches_));
     const absl::Status goes = CheckStrategyGoes(split, job_->specs, sizes);
     return goes.ok() ? "" : WithoutField(goes);
-  }
-
-  absl::Status CheckMachine() const {
-    if (flags_.machine_path.empty()) return absl::OkStatus();
-    SOAP_ASSIGN_OR_RETURN(const std::string text, ReadWholeFile(flags_.machine_path));
-    SOAP_ASSIGN_OR_RETURN(const planner::Machine machine,
-                          planner::ParseMachine(text, flags_.machine_path));
-    if (machine.devices().size() >= devices_) return absl::OkStatus();
-    return absl::InvalidArgumentError(
-        absl::StrFormat("--machine: %s has %d devices, and %d workers are to share the model: give "
-                        "another file, or --workers=%d",
-                        flags_.machine_path, machine.devices().size(), devices_,
-                        machine.devices().size() * teams_));
   }
 
   // Where the file will be, which only an earlier one of ours may be now.

@@ -6,8 +6,12 @@
 
 #include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
 #include "apps/profile/machine_probe.h"
 #include "apps/profile/model_costs.h"
+#include "base/files/whole_file.h"
+#include "base/status_macros.h"
+#include "strategy/machine_text.h"
 
 namespace soapstone::apps {
 namespace {
@@ -30,6 +34,18 @@ InputsProbe ProbeOf(const wire::JobConfig& config, const Job& job) {
           .teams = teams,
           .devices = cluster.workers() / teams,
           .batch = config.training().batch() / teams};
+}
+
+absl::Status CheckMachineFile(const std::string& path, const wire::JobConfig& config) {
+  SOAP_ASSIGN_OR_RETURN(const std::string text, ReadWholeFile(path));
+  SOAP_ASSIGN_OR_RETURN(const planner::Machine machine, planner::ParseMachine(text, path));
+  const uint32_t teams = std::max(1u, config.cluster().teams());
+  const uint32_t devices = config.cluster().workers() / teams;
+  if (machine.devices().size() >= devices) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      absl::StrFormat("--machine: %s has %d devices, and %d workers are to share the model: give "
+                      "another file, or --workers=%d",
+                      path, machine.devices().size(), devices, machine.devices().size() * teams));
 }
 
 // Long steps are stood for by shorter work.

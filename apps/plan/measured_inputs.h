@@ -31,6 +31,9 @@ struct PlanInputs {
   std::string costs;
 };
 
+// Of --machine: it has devices for a team of the job. Error: InvalidArgument, one line.
+absl::Status CheckMachineFile(const std::string& path, const wire::JobConfig& config);
+
 // Measures into `folder`, some seconds. All teams share this machine, of whose devices one team is
 // planned for. Error: of MeasureMachine.
 absl::Status MeasureInputs(const InputsProbe& probe, const std::string& folder);

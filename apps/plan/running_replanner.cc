@@ -77,6 +77,7 @@ uint32_t RunningReplanner::devices() const {
 }
 
 absl::StatusOr<int> RunningReplanner::Prepare(const wire::JobConfig& config) {
+  if (!machine_given_.empty()) SOAP_RETURN_IF_ERROR(CheckMachineFile(machine_given_, config));
   if (!inputs_->files().machine.empty()) return kExitOk;  // auto has measured them
   SOAP_ASSIGN_OR_RETURN(const std::shared_ptr<const Job> job, PrepareJob(config));
   InputsProbe probe = ProbeOf(config, *job);
@@ -131,14 +132,13 @@ std::vector<std::string> RunningReplanner::Command(const Work& work) const {
   for (size_t d = 0; d < factors.size(); ++d) factors[d] *= work.slowness[d];
   std::error_code error;
   const fs::path self = fs::read_symlink("/proc/self/exe", error);
-  std::vector<std::string> command = {
-      self.string(),
-      "plan",
-      absl::StrCat("--config=", log_dir_, "/job.textproto"),
-      absl::StrCat("--machine=", inputs_->files().machine),
-      absl::StrCat("--devices=", devices()),
-      absl::StrCat("--slowness=", absl::StrJoin(factors, ",")),
-      "--json"};
+  std::vector<std::string> command = {self.string(),
+                                      "plan",
+                                      absl::StrCat("--config=", log_dir_, "/job.textproto"),
+                                      absl::StrCat("--machine=", inputs_->files().machine),
+                                      absl::StrCat("--devices=", devices()),
+                                      absl::StrCat("--slowness=", absl::StrJoin(factors, ",")),
+                                      "--json"};
   if (!inputs_->files().costs.empty()) {
     command.push_back(absl::StrCat("--costs=", inputs_->files().costs));
   }
