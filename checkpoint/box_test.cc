@@ -51,7 +51,7 @@ std::map<int64_t, uint64_t> ElementsOf(const Stretch& of) {
 TEST(BoxTest, RunsAreAllThatTwoStretchesShareAscendingInBoth) {
   Draws draws;
   size_t met = 0;
-  for (int i = 0; i < 4000; ++i) {
+  for (int i = 0; i < 10000; ++i) {
     std::vector<int64_t> shape(static_cast<size_t>(1 + draws.Below(4)));
     for (int64_t& extent : shape) extent = 1 + draws.Below(5);
     const Stretch from = draws.StretchOf(shape), to = draws.StretchOf(shape);

@@ -81,10 +81,14 @@ class StrategyResumeTestCase(DurabilityTestCase, StrategyTestCase):
     def write_of(self, batch, micro_batches=0):
         """The job, or what a strategy for so many samples is planned for."""
         self.write_job(epochs=EPOCHS, micro_batches=micro_batches or 1)
-        with open(self.config) as file:
-            text = file.read().replace("batch: 48", f"batch: {batch}").replace("workers: 1 ", "")
-        with open(self.config, "w") as file:
-            file.write(text)
+        self.rewrite(self.config, self.config,
+                     lambda text: text.replace("batch: 48", f"batch: {batch}").replace("workers: 1 ", ""))
+
+    def rewrite(self, path, to, change):
+        with open(path) as file:
+            text = file.read()
+        with open(to, "w") as file:
+            file.write(change(text))
 
     def of_team(self, make, teams):
         """A strategy's flags, for teams that share the job's batch and micro-batches."""
@@ -141,7 +145,7 @@ class StrategyResumeTest(StrategyResumeTestCase):
                 self.folder = f"{self.dir}/checkpoints-{sync}-{teams}"
                 flags = self.pipeline(sync, teams)
                 for _ in range(kills):
-                    running = self.run_job("--resume=auto", *flags, every=draw.choice([1, 3, 5]), step_ms=10)
+                    running = self.run_job("--resume=auto", *flags, every=draw.choice([1, 3, 5]), step_ms=20)
                     self.wait_for_checkpoint(running, 1 + max([0, *self.clocks()]))
                     time.sleep(draw.random() * 0.3)
                     self.kill_all(running)
@@ -207,13 +211,10 @@ class StrategyResumeTest(StrategyResumeTestCase):
         self.kill_after(5, *self.pipeline())
         self.write_of(BATCH)
         two = self.place(2, 2, lambda i, n: 2 * i // n)
-        text = open(two).read()
         ahead = f"{self.dir}/ahead.strategy.textproto"
-        with open(ahead, "w") as file:
-            file.write(text.replace("ops {", "staleness: 1\nops {", 1))
-        job = open(self.config).read()
-        with open(self.config, "w") as file:
-            file.write(job.replace("micro_batches: 1 ", "").replace('policy: "bsp"\n', ""))
+        self.rewrite(two, ahead, lambda text: text.replace("ops {", "staleness: 1\nops {", 1))
+        self.rewrite(self.config, self.config,
+                     lambda text: text.replace("micro_batches: 1 ", "").replace('policy: "bsp"\n', ""))
         for line, flags in ((r"another job's: training.micro_batches is 4 there, and 2 here", (f"--strategy={two}",)),
                             (r"goes with bsp, not yet with ssp:s=1", (f"--strategy={ahead}",)),
                             (r"goes with bsp, not yet with async", (f"--strategy={two}", "--policy=async"))):
@@ -233,10 +234,7 @@ class AutoResumeTest(StrategyResumeTestCase):
         found = f"{self.dir}/m.strategy.textproto"
         flags = ("--model=mlp:hidden=1024", "--strategy=auto", "--workers=2", "--plan_budget=1s", f"--machine={machine}",
                  f"--model_path={self.dir}/m.safetensors")
-        with open(self.config) as file:
-            job = file.read().replace(f"micro_batches: {MICRO_BATCHES} ", "")
-        with open(self.config, "w") as file:
-            file.write(job)
+        self.rewrite(self.config, self.config, lambda text: text.replace(f"micro_batches: {MICRO_BATCHES} ", ""))
         self.kill_after(5, *flags)
         kept = f"{self.dir}/kept.strategy.textproto"
         os.rename(found, kept)
