@@ -19,6 +19,16 @@ TEST(Commands, TrainIsACommand) {
   EXPECT_STREQ(train.overrides[0].field->path, "cluster.workers");
 }
 
+TEST(Commands, CheckpointTakesAnActionAndWhere) {
+  const char* arguments[] = {"soapstone", "checkpoint", "export", "ckpt/100", "m", "--json"};
+  const auto parsed = ParseCommand(6, arguments);
+  const auto& checkpoint = std::get<CheckpointFlags>(std::get<Command>(parsed));
+  EXPECT_EQ(checkpoint.action, "export");
+  EXPECT_EQ(checkpoint.where, "ckpt/100");
+  EXPECT_EQ(checkpoint.out, "m");
+  EXPECT_TRUE(checkpoint.json);
+}
+
 TEST(Commands, SimulateIsACommand) {
   const char* arguments[] = {"soapstone", "simulate", "--workers=100", "--clocks=5"};
   const auto parsed = ParseCommand(4, arguments);
