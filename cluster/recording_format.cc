@@ -123,6 +123,8 @@ RecordedEvent EventOf(Nanos now, const Message& message) {
   } else if (const auto* work = std::get_if<wire::SlowWork>(&message.body)) {
     event.clock = static_cast<Clock>(work->done_bytes);
     event.check = work->total_bytes;
+  } else if (const auto* bound = std::get_if<wire::Bound>(&message.body)) {
+    event.check = bound->number;
   } else {
     event.check = ContentOf(message);
   }
@@ -166,6 +168,10 @@ Message MessageOf(const RecordedEvent& event, wire::Address to) {
     return message;
   }
   message.clock = event.clock;
+  if (event.type == MessageType::kBound) {
+    message.body = wire::Bound{.number = Low(event.check)};
+    return message;
+  }
   message.body = wire::BodyFrom(event.type, {.bucket = BucketId{event.bucket},
                                              .micro_batches = event.micro_batches,
                                              .final = event.final != 0});

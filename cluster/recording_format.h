@@ -98,7 +98,7 @@ RecordedEvent ToldEvent(Nanos now, const wire::Message& message);
 
 // ---- And back
 
-// The header fields that an event keeps; of a hello and of a server's heartbeat the body too.
+// The header fields that an event keeps; of a hello, a bound and a server's heartbeat the body too.
 wire::Message MessageOf(const RecordedEvent& event, wire::Address to);
 // Whether the message is the one of the event by its names: type, sender, epoch, clock, bucket,
 // leaves. Contents may differ.

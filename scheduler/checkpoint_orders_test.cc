@@ -1,7 +1,10 @@
 #include "scheduler/checkpoint_orders.h"
 
 #include <optional>
+#include <string>
+#include <vector>
 
+#include "absl/strings/str_cat.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 
@@ -17,7 +20,7 @@ class CheckpointOrdersTest : public testing::Test {
   // The clock that is ordered now; none: nothing is.
   std::optional<Clock> Order(Clock newest, Nanos now = 0) {
     wire::Outbox out;
-    orders_.Look(now, newest, &out);
+    orders_.Look(now, newest, roster_, &out);
     if (out.messages.empty()) return std::nullopt;
     EXPECT_EQ(out.messages.size(), 2u);
     EXPECT_EQ(out.messages[0].to, wire::Address::Of(ShardId{0}));
@@ -37,13 +40,55 @@ class CheckpointOrdersTest : public testing::Test {
       message.payload = {Buffer::CopyOf(absl::MakeConstSpan(sums))};
     }
     message.body = std::move(written);
-    orders_.OnWritten(now, message);
+    orders_.OnMessage(now, message);
   }
   void Write(Clock clock) {
     Answer(0, clock, {.bytes = 100});
     Answer(2, clock, {.bytes = 200});
   }
 
+  // What is said to whom: 'B', 'C', and of all the same clock.
+  std::string Said(Nanos now = 0, Clock newest = 40) {
+    wire::Outbox out;
+    orders_.Look(now, newest, roster_, &out);
+    std::string said;
+    for (const wire::Message& message : out.messages) {
+      const auto* bound = std::get_if<wire::Bound>(&message.body);
+      if (bound != nullptr) number_ = bound->number;
+      said += absl::StrCat(said.empty() ? "" : " ", bound != nullptr ? "bound " : "capture ",
+                           message.to.ToString(), " ", message.clock);
+    }
+    return said;
+  }
+  void Bounded(Clock clock, std::vector<uint32_t> workers = {0, 1}) {
+    for (const uint32_t worker : workers) {
+      wire::Message message;
+      message.type = wire::MessageType::kBounded;
+      message.from = wire::Address::Of(WorkerId{worker});
+      message.epoch = 1;
+      message.clock = clock;
+      message.body = wire::Bound{.number = number_};
+      orders_.OnMessage(0, message);
+    }
+  }
+  void Captured(uint32_t shard, Clock clock) {
+    wire::Message message;
+    message.type = wire::MessageType::kCaptured;
+    message.from = wire::Address::Of(ShardId{shard});
+    message.clock = clock;
+    orders_.OnMessage(0, message);
+  }
+  void MakeAligned() {
+    orders_ = CheckpointOrders({.every = 10,
+                                .end = 100,
+                                .shards = {ShardId{0}, ShardId{2}},
+                                .patience_ns = 60 * kSecond,
+                                .aligned = true});
+  }
+
+  wire::Roster roster_ = {
+      .workers = {{.worker = WorkerId{0}, .admitted = 1}, {.worker = WorkerId{1}, .admitted = 1}}};
+  uint32_t number_ = 0;
   CheckpointOrders orders_{{.every = 10,
                             .first = 40,
                             .end = 100,
@@ -66,7 +111,7 @@ TEST_F(CheckpointOrdersTest, OneAfterAnotherAndWholeWhenAllHaveWritten) {
   EXPECT_THAT(whole->parts.at(ShardId{0}).blocks, ElementsAre(11, 12));
   EXPECT_FALSE(orders_.TakeWhole().has_value());
   EXPECT_EQ(Order(58), std::nullopt);  // it is being committed
-  orders_.OnCommitted(50, "");
+  orders_.OnCommitted(0, 50, "");
   EXPECT_EQ(orders_.committed(), 1u);
   EXPECT_EQ(Order(62), 70);  // 60 is past
   EXPECT_THAT(orders_.TakeNews(), IsEmpty());
@@ -76,7 +121,7 @@ TEST_F(CheckpointOrdersTest, NoneAtTheEndNorAfterItIsStopped) {
   EXPECT_EQ(Order(89), 90);
   Write(90);
   ASSERT_TRUE(orders_.TakeWhole().has_value());
-  orders_.OnCommitted(90, "");
+  orders_.OnCommitted(0, 90, "");
   EXPECT_EQ(Order(91), std::nullopt);
 }
 
@@ -93,7 +138,7 @@ TEST_F(CheckpointOrdersTest, OrdersThatComeTooLateGetALongerLead) {
   int late = 0;
   for (; late < 30; ++late) {
     wire::Outbox out;
-    orders.Look(0, at, &out);
+    orders.Look(0, at, roster_, &out);
     ASSERT_EQ(out.messages.size(), 2u) << late;
     const Clock clock = out.messages[0].clock;
     at += kHeardLater;
@@ -103,7 +148,7 @@ TEST_F(CheckpointOrdersTest, OrdersThatComeTooLateGetALongerLead) {
       message.type = wire::MessageType::kWritten;
       message.from = wire::Address::Of(ShardId{shard});
       message.body = wire::Written{.frontier = at};
-      orders.OnWritten(0, message);
+      orders.OnMessage(0, message);
     }
   }
   EXPECT_LT(late, 4);
@@ -126,7 +171,7 @@ TEST_F(CheckpointOrdersTest, WhatFailsIsSaidOnceUntilOneIsWrittenAgain) {
   EXPECT_EQ(Order(62), 70);
   Write(70);
   ASSERT_TRUE(orders_.TakeWhole().has_value());
-  orders_.OnCommitted(70, "");
+  orders_.OnCommitted(0, 70, "");
   EXPECT_THAT(orders_.TakeNews(), ElementsAre(HasSubstr("written again")));
 }
 
@@ -145,8 +190,147 @@ TEST_F(CheckpointOrdersTest, OtherMessagesChangeNothing) {
   Answer(0, 40, {.bytes = 1});  // of another clock
   Answer(2, 50, {.bytes = 1});
   EXPECT_FALSE(orders_.TakeWhole().has_value());
-  orders_.OnCommitted(50, "");
+  orders_.OnCommitted(0, 50, "");
   EXPECT_EQ(orders_.committed(), 0u);
+}
+
+TEST_F(CheckpointOrdersTest, OfAnAlignedOneShardsHearWhenAllAreBoundAndWorkersWhenAllAreCaptured) {
+  MakeAligned();
+  EXPECT_EQ(Said(), "bound worker-0 50 bound worker-1 50");
+  EXPECT_EQ(Said(), "");
+  Bounded(50, {1});
+  EXPECT_EQ(Said(), "");
+  Bounded(50, {0});
+  EXPECT_EQ(Said(), "capture shard-0 50 capture shard-2 50");
+  Captured(0, 50);
+  EXPECT_EQ(Said(), "");
+  Captured(2, 49);
+  EXPECT_EQ(Said(), "");
+  Captured(2, 50);
+  EXPECT_EQ(Said(), "bound worker-0 100 bound worker-1 100");
+  Bounded(100);
+  Write(50);
+  ASSERT_TRUE(orders_.TakeWhole().has_value());
+  EXPECT_EQ(Said(), "");
+  orders_.OnCommitted(0, 50, "");
+  EXPECT_EQ(Said(0, 53), "bound worker-0 60 bound worker-1 60");
+}
+
+TEST_F(CheckpointOrdersTest, AnAlignedOneThatTakesTooLongIsGivenUpAndTheWorkersGoOn) {
+  MakeAligned();
+  Said();
+  EXPECT_EQ(Said(60 * kSecond), "");
+  EXPECT_EQ(Said(61 * kSecond, 41), "bound worker-0 50 bound worker-1 50");  // not lifted: the next
+  EXPECT_THAT(orders_.TakeNews(), ElementsAre(HasSubstr("not written after 60 s")));
+  Bounded(50);
+  Said(62 * kSecond);
+  Captured(0, 50);
+  EXPECT_EQ(Said(122 * kSecond), "");
+  EXPECT_EQ(Said(123 * kSecond), "bound worker-0 60 bound worker-1 60");
+  EXPECT_THAT(orders_.TakeGivenUp(), ElementsAre(50));
+}
+
+TEST_F(CheckpointOrdersTest, WhereOneThatJoinsIsNotBoundWhatIsCapturedIsGivenUp) {
+  MakeAligned();
+  Said();
+  Bounded(50);
+  Said();
+  Captured(0, 50);
+  roster_.workers.pop_back();
+  roster_.workers.push_back({.worker = WorkerId{1}, .admitted = 3});
+  EXPECT_EQ(Said(), "bound worker-1 50");
+  wire::Message message;
+  message.type = wire::MessageType::kBounded;
+  message.from = wire::Address::Of(WorkerId{1});
+  message.epoch = 3;
+  message.clock = 51;
+  message.body = wire::Bound{.number = number_};
+  orders_.OnMessage(0, message);
+  EXPECT_EQ(Said(), "bound worker-0 60 bound worker-1 60");
+  message.clock = 60;
+  message.body = wire::Bound{.number = number_};
+  orders_.OnMessage(0, message);
+  Bounded(60, {0});
+  EXPECT_EQ(Said(), "");
+  EXPECT_THAT(orders_.TakeGivenUp(), ElementsAre(50));
+  EXPECT_EQ(Said(), "");
+}
+
+TEST_F(CheckpointOrdersTest, AnEndIsAtTheFirstClockThatNobodyHasBegun) {
+  EXPECT_EQ(Said(), "capture shard-0 50 capture shard-2 50");
+  orders_.End();
+  EXPECT_TRUE(orders_.ending());
+  EXPECT_EQ(Said(), "bound worker-0 0 bound worker-1 0");
+  Bounded(43, {0});
+  Bounded(42, {1});
+  EXPECT_EQ(Said(), "bound worker-0 43 bound worker-1 43");
+  Bounded(43);
+  EXPECT_EQ(Said(), "capture shard-0 43 capture shard-2 43");
+  Captured(0, 43);
+  Captured(2, 43);
+  EXPECT_EQ(Said(), "");  // they stay
+  Write(43);
+  ASSERT_TRUE(orders_.TakeWhole().has_value());
+  orders_.OnCommitted(0, 43, "");
+  EXPECT_EQ(orders_.ended_at(), std::nullopt);
+  EXPECT_EQ(Said(), "");
+  EXPECT_EQ(orders_.ended_at(), 43);
+  EXPECT_EQ(Said(9 * kSecond), "");
+}
+
+TEST_F(CheckpointOrdersTest, WhatIsBeingWrittenIsWrittenBeforeTheEnd) {
+  Said();
+  Captured(0, 50);
+  orders_.End();
+  Said();
+  Bounded(51);
+  Said();
+  Bounded(51);
+  EXPECT_EQ(Said(), "");
+  Write(50);
+  ASSERT_TRUE(orders_.TakeWhole().has_value());
+  EXPECT_EQ(Said(), "");
+  orders_.OnCommitted(0, 50, "");
+  EXPECT_EQ(Said(), "capture shard-0 51 capture shard-2 51");
+}
+
+TEST_F(CheckpointOrdersTest, AtTheClockOfTheLastCheckpointTheEndNeedsNoOther) {
+  orders_.End();
+  Said();
+  Bounded(40);
+  Said();
+  EXPECT_EQ(orders_.ended_at(), 40);
+}
+
+TEST_F(CheckpointOrdersTest, WhatFailsOfAnEndIsTriedAgainOnceAllShardsHaveSaidWhatBecameOfIt) {
+  orders_.End();
+  Said();
+  Bounded(43);
+  Said();
+  Bounded(43);
+  EXPECT_EQ(Said(), "capture shard-0 43 capture shard-2 43");
+  Answer(0, 43, {.error = "disk full"}, kSecond);
+  EXPECT_EQ(Said(9 * kSecond), "");
+  Answer(2, 43, {.bytes = 1}, 9 * kSecond);
+  EXPECT_THAT(orders_.TakeNews(), ElementsAre(HasSubstr("and is tried again: shard 0: disk full")));
+  EXPECT_EQ(Said(9 * kSecond), "");
+  EXPECT_EQ(Said(10 * kSecond), "capture shard-0 43 capture shard-2 43");
+  orders_.GiveUpEnd();
+  EXPECT_EQ(Said(10 * kSecond),
+            "bound worker-0 100 bound worker-1 100 "
+            "capture shard-0 50 capture shard-2 50");
+}
+
+TEST_F(CheckpointOrdersTest, WhereTheLastClockIsBegunThereIsNoEndWithACheckpoint) {
+  orders_.End();
+  Said();
+  Bounded(99, {0});
+  Bounded(100, {1});
+  EXPECT_EQ(Said(), "bound worker-0 100 bound worker-1 100");
+  Bounded(100);
+  EXPECT_EQ(Said(), "");
+  EXPECT_FALSE(orders_.ending());
+  EXPECT_EQ(orders_.ended_at(), std::nullopt);
 }
 
 }  // namespace

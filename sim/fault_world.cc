@@ -27,6 +27,7 @@ absl::StatusOr<SeedReport> RunSeed(const SeedOptions& options, uint64_t seed) {
   report.read_lags = world.checkers().read_lags();
   report.clock_gap_max = world.checkers().clock_gap_max();
   report.share_changes = world.share_changes();
+  report.captured = world.cut().captured();
   return report;
 }
 

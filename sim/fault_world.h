@@ -26,6 +26,7 @@ struct SeedReport : WalkReport {
   std::vector<uint64_t> read_lags;
   Clock clock_gap_max = 0;
   uint64_t share_changes = 0;  // by re-balancing
+  uint64_t captured = 0;       // shards, for checkpoints
 };
 
 // Error: InvalidArgument where the world cannot be made.

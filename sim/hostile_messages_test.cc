@@ -42,7 +42,8 @@ class Stranger {
   Message Next() {
     for (;;) {
       Message message;
-      message.type = static_cast<MessageType>(Pick(static_cast<uint64_t>(MessageType::kWait) + 1));
+      message.type =
+          static_cast<MessageType>(Pick(static_cast<uint64_t>(MessageType::kCaptured) + 1));
       message.from = From();
       message.session = Pick(2);
       message.epoch = Pick(4);

@@ -25,11 +25,13 @@ using wire::Role;
 
 constexpr uint64_t kProgressEvery = 4096;  // events
 
-// Said to the scheduler by processes that have no actor here: hellos, and what servers say of
-// themselves. The event has all of it. (The hash of the model is server 0's, and is made anew.)
-bool IsFromOutside(const RecordedEvent& event) {
-  return event.type == MessageType::kHello ||
-         (event.role == Role::kServer && event.type != MessageType::kSaved);
+// Said by who has no actor here: to the scheduler hellos, and what servers say of themselves; by
+// the scheduler's shell what is for checkpoints. The event has all of it. (The hash of the model is
+// server 0's, and is made anew.)
+bool IsFromOutside(const RecordedEvent& event, bool at_scheduler) {
+  if (event.type == MessageType::kBound || event.type == MessageType::kCheckpoint) return true;
+  return at_scheduler && (event.type == MessageType::kHello ||
+                          (event.role == Role::kServer && event.type != MessageType::kSaved));
 }
 
 class Replayer {
@@ -148,7 +150,7 @@ bool Replayer::IsAvailable(const Actor& actor) const {
   const bool at_scheduler = actor.address() == Address::Scheduler();
   switch (event.kind) {
     case EventKind::kMessage:
-      return (at_scheduler && IsFromOutside(event)) || Find(actor) != nullptr;
+      return IsFromOutside(event, at_scheduler) || Find(actor) != nullptr;
     case EventKind::kDevice:
       return !actor.answers.empty() && actor.answers.front().run == RunOf(event) &&
              actor.answers.front().instruction == event.epoch;
@@ -225,7 +227,7 @@ void Replayer::HandleMessage(Actor* actor, const RecordedEvent& event) {
 }
 
 Message Replayer::Take(const Actor& actor, const RecordedEvent& event) {
-  if (actor.address() == Address::Scheduler() && IsFromOutside(event)) {
+  if (IsFromOutside(event, actor.address() == Address::Scheduler())) {
     return MessageOf(event, actor.address());
   }
   const auto it = channels_.find({event.from(), actor.address()});
@@ -282,6 +284,7 @@ void Replayer::SendAll() {
 }
 
 void Replayer::Send(Message message) {
+  if (message.type == MessageType::kBounded) return;  // the scheduler's shell has taken it
   if (message.to.role == Role::kServer) return AtServer(message);
   if (message.to.role == Role::kWorker) {
     const Address peer = Address::PeerOf(WorkerId{message.to.index});

@@ -4,7 +4,6 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "base/exit_codes.h"
 #include "base/status_macros.h"
 #include "cluster/worker_recipients.h"
 #include "glog/logging.h"
@@ -26,7 +25,6 @@ bool IsData(const Message& message) {
          message.type == MessageType::kHeld || message.type == MessageType::kChosen;
 }
 
-constexpr Nanos kHour = 3600 * kSecond;
 constexpr uint32_t kHoursMax = 16;  // what hangs for so long hangs for ever
 
 }  // namespace
@@ -54,7 +52,14 @@ World::World(const WorldOptions& options, ActorFactory factory)
                  .root_shards = factory_->layout().shard_count(),
                  .workers = factory_->job().workers,
                  .micro_batch_count = factory_->job().micro_batches,
-                 .rounds = factory_->rounds()}) {
+                 .rounds = factory_->rounds()}),
+      cut_({.kind = options.cut,
+            .shards = factory_->shards(),
+            .clocks = factory_->job().total_clocks,
+            .by_rounds = server::ChangesByRounds(factory_->policy()),
+            .all_micro_batches = factory_->policy().takes_over(),
+            .micro_batch_count = factory_->job().micro_batches,
+            .mutant = options.mutant}) {
   wire::Outbox timers;  // time stands still
   coordinator_.Start(0, &timers);
   server_epochs_.resize(factory_->shards());
@@ -160,13 +165,14 @@ std::vector<Choice> World::Enabled() const {
   for (const auto& [ends, messages] : connections_.channels()) {
     const auto [from, to] = ends;
     choices.push_back({Kind::kDeliver, from, to});
-    if (faults_.duplicates > 0 && IsData(messages.front())) {
+    const bool of_cut = WorldCut::IsOf(messages.front());
+    if (faults_.duplicates > 0 && (of_cut || IsData(messages.front()))) {
       choices.push_back({Kind::kDuplicate, from, to});
     }
     if (from >= NodeOfSlot(0) && slots_[from - NodeOfSlot(0)].crashed) {
       choices.push_back({Kind::kCut, from, to});
     }
-    if (faults_.forgets > 0 && IsAnswer(messages.front())) {
+    if (faults_.forgets > 0 && (of_cut || IsAnswer(messages.front()))) {
       choices.push_back({Kind::kForget, from, to});
     }
   }
@@ -182,6 +188,8 @@ std::vector<Choice> World::Enabled() const {
   }
   AddLinkChoices(&choices);
   AddTimerChoices(&choices);
+  const bool steps = coordinator_.phase() == scheduler::Coordinator::Phase::kRunning;
+  if (cut_.may_begin() && steps) choices.push_back({Kind::kCheckpoint});
   if (faults_.joins > 0 && CanJoin()) choices.push_back({Kind::kJoin});
   for (uint32_t i = 0; i < slots_.size() && faults_.reports > 0; ++i) {
     if (!slots_[i].running() || !slots_[i].started) continue;
@@ -201,15 +209,11 @@ bool World::IsAnswer(const Message& message) const {
          message.to.role == Role::kWorker;
 }
 
-void World::Ask(uint32_t index) {
-  wire::Outbox outbox;
-  slots_[index].engine->OnTimer(hours_ * kHour, {&outbox, slots_[index].device.commands()});
-  AfterEngine(index, &outbox);
-}
-
 void World::Do(const Choice& choice) {
   if (uint32_t* left = faults_.Of(choice.kind)) --*left;
+  if (choice.is_fault() && choice.kind != Kind::kDuplicate) cut_.Excuse();
   CarryOut(choice);
+  LookAtCut();
   CheckEnd();
 }
 
@@ -251,6 +255,8 @@ void World::CarryOut(const Choice& choice) {
       return Ask(choice.from);
     case Kind::kWatch:
       return Watch();
+    case Kind::kCheckpoint:
+      return cut_.Begin();
     case Kind::kSilence:
       return PassSilence(choice.from);
     case Kind::kDeadline:
@@ -277,7 +283,8 @@ void World::Notice(uint32_t index) {
 
 void World::Duplicate(NodeIndex from, NodeIndex to) {
   Connections::Messages& messages = connections_.Change({from, to});
-  messages.insert(messages.begin(), Message(messages.front()));
+  const bool late = WorldCut::IsOf(messages.front());
+  messages.insert(late ? messages.end() : messages.begin(), Message(messages.front()));
   // Another range of micro-batches: the shard takes it for another push.
   if (mutant_ != WorldMutant::kDuplicateUnseen) return;
   if (auto* push = std::get_if<wire::Push>(&messages.front().body)) --push->micro_batches.end;
@@ -289,17 +296,14 @@ void World::Leave(uint32_t index) {
   slots_[index].engine->RequestLeave();
 }
 
-void World::Watch() {
-  ++hours_;
-  for (uint32_t i = 0; i < slots_.size(); ++i) {
-    if (slots_[i].waits()) Ask(i);
-  }
-}
-
 void World::Deliver(NodeIndex from, NodeIndex to) {
   Message message = connections_.Take({from, to});
-  if (!Mutate(mutant_, &message)) return;
-  if (to == kScheduler) {
+  const bool frees =
+      message.type == MessageType::kBound && message.clock >= factory_->job().total_clocks;
+  if ((frees && mutant_ == WorldMutant::kNeverReleased) || !Mutate(mutant_, &message)) return;
+  if (to == kScheduler && WorldCut::IsOf(message)) {
+    cut_.OnMessage(std::move(message));
+  } else if (to == kScheduler) {
     wire::Outbox outbox;
     const bool changing = coordinator_.roster().share_lead > 0;
     coordinator_.OnMessage(now_, message, &outbox);
@@ -316,8 +320,12 @@ void World::Deliver(NodeIndex from, NodeIndex to) {
 void World::DeliverToShard(uint32_t shard, Message message) {
   wire::Outbox outbox;
   checkers_.BeforeShard(shards_[shard], message);
-  shards_[shard].OnMessage(0, std::move(message), &outbox);
+  cut_.Before(shards_[shard], message);
+  const bool kept =
+      mutant_ == WorldMutant::kNeverDrained && message.type == MessageType::kCheckpoint;
+  if (!kept) shards_[shard].OnMessage(0, std::move(message), &outbox);
   checkers_.AfterShard(shards_[shard], outbox.messages);
+  cut_.After(shards_[shard], &outbox);
   Send(NodeOfShard(shard), std::move(outbox.messages));
 }
 
@@ -426,50 +434,6 @@ void World::Crash(uint32_t index) {
   connections_.CutAllTo(NodeOfSlot(index));
 }
 
-// ---- The end
-
-void World::CheckEnd() {
-  if (Violation().has_value()) return;
-  if (!Finished()) {
-    if (connections_.channels().empty() && Enabled().empty())
-      Fail("S5: deadlock: nothing can happen, and the job is not over");
-    return;
-  }
-  if (timed_out_ && coordinator_.ended()->code == kExitPeerLost) return;
-  if (coordinator_.ended()->code != 0) {
-    return Fail(absl::StrCat("end: the job ended with code ", coordinator_.ended()->code, ": ",
-                             coordinator_.ended()->text));
-  }
-  const cluster::TrainingJob& job = factory_->job();
-  // While nobody comes or goes, each micro-batch is computed once at every clock, by whatever
-  // shares.
-  if (job.rebalance && !members_change_) {
-    std::optional<std::string> wrong = supply_.WhatIsWrong(job.total_clocks, job.micro_batches);
-    if (wrong.has_value()) return Fail(*std::move(wrong));
-  }
-  if (job.specs.policy.takes_over()) CheckSums();
-}
-
-// Whatever happened, each micro-batch of each clock is in the store once.
-void World::CheckSums() {
-  const cluster::TrainingJob& job = factory_->job();
-  for (const server::Shard& shard : shards_) {
-    const auto& counts = shard.store().counts()->buckets();
-    for (uint32_t b = 0; b < counts.size(); ++b) {
-      int64_t due = 0;
-      for (Clock c = 0; c < job.total_clocks; ++c) {
-        for (uint32_t micro_batch = 0; micro_batch < job.micro_batches; ++micro_batch) {
-          due += MicroBatchDelta(c, shard.id(), BucketId{b}, micro_batch);
-        }
-      }
-      if (counts[b].sum == due) continue;
-      return Fail(absl::StrCat("S6: shard ", Index(shard.id()), " bucket ", b,
-                               " does not hold each micro-batch once at the end (version ",
-                               shard.policy().Frontier(), " of ", job.total_clocks, ")"));
-    }
-  }
-}
-
 void World::Fail(std::string what) {
   if (!violation_.has_value()) violation_ = std::move(what);
 }
@@ -486,6 +450,7 @@ void World::AddTo(Fingerprint* f) const {
   f->Add(now_);
   f->Add(timed_out_);
   supply_.AddTo(f);
+  cut_.AddTo(f);
   coordinator_.AddTo(f);
   for (const server::Shard& shard : shards_) shard.AddTo(f);
   for (const WorldSlot& slot : slots_) slot.AddTo(f);

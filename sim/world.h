@@ -29,6 +29,7 @@
 #include "sim/world/choice.h"
 #include "sim/world/connections.h"
 #include "sim/world/leaf_supply.h"
+#include "sim/world/world_cut.h"
 #include "sim/world/world_mutant.h"
 #include "sim/world/world_slot.h"
 #include "wire/message.h"
@@ -50,6 +51,7 @@ struct WorldOptions {
   // than the actors keep.
   std::optional<consistency::PolicyTraits> claimed;
   WorldMutant mutant = WorldMutant::kNone;
+  CutKind cut = CutKind::kNone;  // a choice while workers step, once
 };
 
 class World {
@@ -61,12 +63,13 @@ class World {
   // REQUIRES: `choice` is in Enabled().
   void Do(const Choice& choice);
   // The job ended as it should; nothing of interest follows.
-  bool Finished() const { return coordinator_.ended().has_value(); }
+  bool Finished() const { return coordinator_.ended().has_value() || cut_.ended_at().has_value(); }
   // The first broken property, or what is wrong with the end of the job.
   std::optional<std::string> Violation() const;
 
   // "deliver push worker-1 -> shard-0 clock 3 ...". REQUIRES: enabled.
   std::string Describe(const Choice& choice) const;
+  const WorldCut& cut() const { return cut_; }
   const Checkers& checkers() const { return checkers_; }
   // How often the scheduler shared the batch out anew.
   uint64_t share_changes() const { return share_changes_; }
@@ -106,6 +109,7 @@ class World {
   void Duplicate(NodeIndex from, NodeIndex to);
   void Leave(uint32_t index);
   void Watch();
+  void LookAtCut();
   void AddLinkChoices(std::vector<Choice>* choices) const;
   bool CanLose(NodeIndex a, NodeIndex b) const;
   void Lose(NodeIndex a, NodeIndex b);
@@ -143,6 +147,7 @@ class World {
   bool timed_out_ = false;       // a deadline may end the job
   bool members_change_ = false;  // by a fault
   LeafSupply supply_;            // where shares change
+  WorldCut cut_;
   std::optional<std::string> violation_;
 };
 

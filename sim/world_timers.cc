@@ -17,7 +17,31 @@ const scheduler::CoordinatorOptions& Defaults() {
   return options;
 }
 
+constexpr Nanos kHour = 3600 * kSecond;
+
 }  // namespace
+
+void World::Ask(uint32_t index) {
+  wire::Outbox outbox;
+  slots_[index].engine->OnTimer(hours_ * kHour, {&outbox, slots_[index].device.commands()});
+  AfterEngine(index, &outbox);
+}
+
+void World::Watch() {
+  ++hours_;
+  for (uint32_t i = 0; i < slots_.size(); ++i) {
+    if (slots_[i].waits()) Ask(i);
+  }
+}
+
+// What the scheduler's shell does of checkpoints after each event; hours are its time.
+void World::LookAtCut() {
+  wire::Outbox out;
+  const bool running = coordinator_.phase() == scheduler::Coordinator::Phase::kRunning;
+  cut_.Look(hours_ * kHour, coordinator_.roster(), running, &out);
+  Send(kScheduler, std::move(out.messages));
+  if (cut_.violation().has_value()) Fail(*cut_.violation());
+}
 
 void World::AddTimerChoices(std::vector<Choice>* choices) const {
   for (uint32_t i = 0; i < slots_.size(); ++i) {

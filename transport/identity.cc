@@ -22,6 +22,7 @@ bool IsOfTheScheduler(wire::MessageType type) {
     case MessageType::kShutdown:
     case MessageType::kWait:
     case MessageType::kCheckpoint:
+    case MessageType::kBound:
       return true;
     default:
       return false;

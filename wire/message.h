@@ -77,6 +77,10 @@ enum class MessageType : uint8_t {
   kShutdown = 16,     // scheduler -> all: the job is over. Body Notice.
   kCheckpoint = 37,   // scheduler -> shard: be captured, for a checkpoint, at `clock`
   kWritten = 38,      // shard -> scheduler: what became of it. Body Written; sums of blocks, u64.
+  kBound = 39,        // scheduler -> worker: begin no clock from `clock` on. Body Bound.
+  kBounded = 40,      // worker -> scheduler: `clock`, at or above that, is the first it will not
+                      // begin. Body Bound, the one answered.
+  kCaptured = 41,     // shard -> scheduler: it is captured at `clock`, and not written yet
   // server, worker -> scheduler: in a strict job the guarantee was broken. Body Notice.
   kBroken = 17,
   kNotFinite = 18,  // worker, shard -> scheduler: at `clock` training diverged. Body NotFinite.
@@ -360,6 +364,18 @@ struct Written {
   friend bool operator==(const Written&, const Written&) = default;
 };
 
+// An order to begin no clock from the message's on. It takes the place of all of lesser numbers;
+// one at the job's end holds nobody.
+struct Bound {
+  uint32_t number = 0;  // grows with each order of a run; from 1
+  static constexpr char kName[] = "bound";
+  template <class Visit>
+  static void Fields(const Visit& visit) {
+    visit("number", &Bound::number);
+  }
+  friend bool operator==(const Bound&, const Bound&) = default;
+};
+
 struct Notice {
   int32_t code = 0;  // of kShutdown: the exit code
   std::string text;
@@ -442,7 +458,7 @@ struct Block {
 using Body =
     std::variant<std::monostate, Hello, Welcome, Roster, Progress, Evaluation, Saved, Notice,
                  Parcel, WorkerSet, NotFinite, LostLink, SlowWork, Push, Completion, Pull,
-                 PullReply, Save, Slices, ServerProgress, Block, Written>;
+                 PullReply, Save, Slices, ServerProgress, Block, Written, Bound>;
 
 struct Message {
   MessageType type = MessageType::kNone;

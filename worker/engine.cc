@@ -44,6 +44,9 @@ void Engine::OnMessage(Nanos now, const Message& message, EngineOutput out) {
     case MessageType::kStart:
       OnStart(now, message, out);
       break;
+    case MessageType::kBound:
+      OnBound(now, message, out);
+      break;
     case MessageType::kPullReply:
       OnPullReply(now, message, out);
       break;
@@ -167,34 +170,9 @@ void Engine::OnBlock(Nanos now, const Message& message, EngineOutput out) {
   Advance(now, out);
 }
 
-bool Engine::FastForward(Clock clock, EngineOutput out) {
-  progress_.skipped += schedule_.FastForward(clock);
-  progress_.clock = schedule_.clock();
-  if (schedule_.clock() >= options_->total_clocks) {
-    if (!options_->policy.decentralised()) SayEnd(out);
-    main_.reset();
-    pulls_.End();
-    return false;
-  }
-  // What other shards have answered is of an earlier version.
-  for (const ShardId shard : main_->FastForward(schedule_.clock())) PullAgain(shard, out);
-  return true;
-}
-
 void Engine::PullAgain(ShardId shard, EngineOutput out) {
   if (!main_->IsOutstanding(shard)) return;
   out.outbox->Send(MessageFor(&*main_, main_->program().pulls[Index(shard)]));
-}
-
-// The rounds went on to their end without us: no update of ours is to be waited for.
-void Engine::SayEnd(EngineOutput out) {
-  for (uint32_t k = 0; k < options_->layout->shard_count(); ++k) {
-    Message message = ToScheduler(MessageType::kClock);
-    message.to = options_->HomeOf(ShardId{k});
-    message.clock = schedule_.clock();
-    message.body = wire::Completion{};
-    out.outbox->Send(std::move(message));
-  }
 }
 
 bool Engine::waits() const {
@@ -357,8 +335,9 @@ void Engine::IssueToNetwork(Nanos now, ProgramRun* run, uint32_t index, EngineOu
     return;
   }
   if (const auto* ahead = As<SendPrefetch>(instruction)) {
-    // After the last clock there are final pulls only.
-    if (run->clock() + 1 >= options_->total_clocks) return run->Satisfy(index);
+    // After the last clock there are final pulls only; what may not be begun is not asked for.
+    const bool last = run->clock() + 1 >= options_->total_clocks;
+    if (last || run->shard_clock() + 1 >= schedule_.bound()) return run->Satisfy(index);
     pulls_.OnAskedAhead(ahead->shard, run->shard_clock() + 1);
   }
   out.outbox->Send(MessageFor(run, index));

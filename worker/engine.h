@@ -17,7 +17,8 @@
 //     from are kept until the last one is: if a micro-batch is to be recomputed they are loaded
 //     again, and the step begins anew.
 //  3. On each channel to a shard, the order is: pushes of clock c, clock c+1, pull of c+1.
-//  4. No clock at or above the bound it told the scheduler is begun before it is set free.
+//  4. No clock at or above the bound it told the scheduler is begun before it is set free: by the
+//     roster after shares were agreed on, or by a later order of the scheduler's.
 //  5. Values that are not here `patience_ns` after they were asked for, or twice what answers take
 //     lately, are asked for again, each time after twice as long: a read that is repeated is a
 //     read, and of two answers the later is dropped.
@@ -58,8 +59,8 @@ class Engine {
 
   explicit Engine(EngineOptions options);
 
-  // From the network: kRoster, kStart, kPullReply, kReject, kBlock, kLoaded, kEvaluate. Others are
-  // dropped.
+  // From the network: kRoster, kStart, kBound, kPullReply, kReject, kBlock, kLoaded, kEvaluate.
+  // Others are dropped.
   void OnMessage(Nanos now, const wire::Message& message, EngineOutput out);
   void OnDevice(Nanos now, DeviceEvent event, EngineOutput out);
   // At kWatch: asks again for what has not come. It ends nothing: a read may be parked for an hour.
@@ -92,6 +93,7 @@ class Engine {
 
   void OnRoster(Nanos now, const wire::Message& message, EngineOutput out);
   void OnStart(Nanos now, const wire::Message& message, EngineOutput out);
+  void OnBound(Nanos now, const wire::Message& message, EngineOutput out);
   void OnReject(const wire::Message& message);
   void OnPullReply(Nanos now, const wire::Message& reply, EngineOutput out);
   void OnBlock(Nanos now, const wire::Message& message, EngineOutput out);

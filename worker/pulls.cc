@@ -60,6 +60,10 @@ void Pulls::OnAskedAhead(ShardId shard, Clock clock) {
   ahead_[Index(shard)] = clock;
 }
 
+Clock Pulls::asked_ahead() const {
+  return ahead_.empty() ? kNoClock : *std::max_element(ahead_.begin(), ahead_.end());
+}
+
 bool Pulls::KeepEarly(ShardId shard, Clock next, const wire::Message& reply) {
   const bool asked = Index(shard) < ahead_.size() && ahead_[Index(shard)] == reply.clock;
   if (!asked && !options_->policy.subscribed()) return false;

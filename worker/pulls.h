@@ -45,6 +45,8 @@ class Pulls {
   bool TakeEarly(ShardId shard, Clock clock, wire::Progress* progress);
   // The shard was asked for the values of `clock`, which is not begun.
   void OnAskedAhead(ShardId shard, Clock clock);
+  // The latest clock that it was done for; kNoClock: none.
+  Clock asked_ahead() const;
 
   // Keeps an answer for `next`, the clock to come, where nobody will ask for it. False: it is not
   // one.

@@ -26,8 +26,18 @@ Clock StepSchedule::Bind(const wire::Roster& roster) {
   return *bound_;
 }
 
+std::optional<Clock> StepSchedule::BindBy(uint32_t number, Clock clock, Clock asked) {
+  if (number < order_.number) return std::nullopt;
+  if (number > order_.number) {
+    const Clock period = options_->policy.period();
+    const Clock begun = clock_ + begun_ + (beginning_ ? 1 : 0);
+    order_ = {.number = number, .bound = std::max({clock, asked, (begun + period - 1) / period})};
+  }
+  return order_.bound;
+}
+
 bool StepSchedule::TakeReleased() {
-  if (!held_ || bound_.has_value()) return false;
+  if (!held_ || at_bound()) return false;
   held_ = false;
   return true;
 }
@@ -49,6 +59,7 @@ std::shared_ptr<const Program> StepSchedule::Next(const wire::Roster& roster, Ep
   if (begun_ < Ahead()) {
     const SeatOutline* outline = options_->SeatOutlineAt(clock_ + begun_);
     CHECK(outline != nullptr) << "a batch of a size that the strategy was not lowered for";
+    beginning_ = true;
     return std::make_shared<Program>(BuildSeatFill(inputs, *outline));
   }
   if (at_exchange_) {
@@ -76,8 +87,9 @@ bool StepSchedule::NeedsValues() const {
 }
 
 std::shared_ptr<const Program> StepSchedule::NextStep(const wire::Roster& roster, Epoch epoch) {
-  held_ = bound_.has_value() && shard_clock() >= *bound_;
+  held_ = at_bound();
   if (held_) return nullptr;
+  beginning_ = RunsForward();
   const wire::Shares* shares = SharesAt(roster, shard_clock());
   const Clock shares_from = shares != nullptr ? shares->from : kNoClock;
   // A newcomer of this epoch changes who owns what at its start clock.
@@ -167,13 +179,15 @@ void StepSchedule::OnEnd(Program::Kind kind) {
   switch (kind) {
     case Program::Kind::kStep:
       ++clock_;
-      begun_ = Ahead();
+      if (!std::exchange(beginning_, false)) --begun_;
       break;
     case Program::Kind::kFill:
       ++begun_;
+      beginning_ = false;
       break;
     case Program::Kind::kLocalStep:
       ++clock_;
+      beginning_ = false;
       // A seat that leaves goes without one: it would be of a part of its team's parameters.
       at_exchange_ = clock_ % options_->policy.period() == 0 || clock_ == options_->total_clocks ||
                      (leave_requested_ && options_->seat == nullptr);
@@ -194,6 +208,7 @@ void StepSchedule::OnEnd(Program::Kind kind) {
 
 uint64_t StepSchedule::FastForward(Clock clock) {
   const Clock to = std::min(clock, options_->total_clocks);
+  beginning_ = to < End();
   return static_cast<uint64_t>(to - std::exchange(clock_, to));
 }
 
@@ -203,6 +218,9 @@ void StepSchedule::AddTo(Fingerprint* f) const {
   f->Add(at_exchange_);
   f->Add(leave_requested_);
   f->Add(bound_.value_or(kNoClock));
+  f->Add(order_.number);
+  f->Add(order_.bound);
+  f->Add(beginning_);
   f->Add(held_);
   f->Add(round_);
   f->Add(latest_start_);

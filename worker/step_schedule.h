@@ -8,8 +8,10 @@
 //  1. Clocks only grow, by one a step; FastForward skips steps, to the end of the run at most.
 //  2. Where workers keep parameters, an exchange follows every `period` local steps, the last, and
 //     that after which it is to leave, if it is no seat; nothing else comes between.
-//  3. No step at or above the bound is returned while the bound holds.
-//  4. Before a step of a seat that runs ahead, so many clocks are begun, or all there are.
+//  3. No step at or above a bound is returned while the bound holds; nor is, of a seat that runs
+//     ahead, a clock begun at or above that of an order.
+//  4. Before a step of a seat that runs ahead, so many clocks are begun, or all that there are, or
+//     may be begun.
 //  5. A step's program is that of the newest roster, and of the shares in force at its clock.
 // A value: copied with its engine. Keeps the options, which do not change.
 #pragma once
@@ -41,6 +43,13 @@ class StepSchedule {
   // Shares are being agreed on: the first shard clock that is not begun before a roster says that
   // they are. The bound that was told stays. REQUIRES: roster.share_lead > 0.
   Clock Bind(const wire::Roster& roster);
+  // The scheduler's order: no clock of shards is begun from `clock` on, or where that is begun
+  // already, none that is not. `asked`: the first whose values were not asked for. Takes the place
+  // of orders of lesser numbers. Returns the first clock that is not begun; none: a later order has
+  // come before. Of a number that is there it changes nothing.
+  std::optional<Clock> BindBy(uint32_t number, Clock clock, Clock asked = 0);
+  // By the order: values of clocks from there on are not asked for either.
+  Clock bound() const { return order_.bound; }
   // True, once, where a step was held at a bound that holds no more: Next has it.
   bool TakeReleased();
   // Finish the step in hand, and what it takes to push it, then nothing more.
@@ -71,6 +80,10 @@ class StepSchedule {
   bool IsFirst(Clock step) const { return step <= start_clock_; }
   // All local steps are made, and exchanged.
   bool finished() const { return !at_exchange_ && clock_ >= options_->total_clocks; }
+  // The next step is not to be begun now.
+  bool at_bound() const {
+    return (bound_.has_value() && shard_clock() >= *bound_) || shard_clock() >= order_.bound;
+  }
   // A step is due, and at the bound.
   bool held() const { return held_; }
 
@@ -80,21 +93,29 @@ class StepSchedule {
   std::shared_ptr<const Program> NextStep(const wire::Roster& roster, Epoch epoch);
   Program BuildStepUnder(const wire::Roster& roster) const;
   Program BuildStepOfSeat() const;
+  // Clocks from here on are not begun, those of the order included.
+  Clock End() const { return std::min(options_->total_clocks, order_.bound); }
   // Clocks from clock_ on that a seat has begun before its step.
-  Clock Ahead() const { return std::min(options_->lead(), options_->total_clocks - clock_); }
-  // The step in hand has forward halves, of the clock that is so much later.
-  bool RunsForward() const { return clock_ + options_->lead() < options_->total_clocks; }
+  Clock Ahead() const { return std::min(options_->lead(), End() - clock_); }
+  // The next step has forward halves, of the clock that is so much later.
+  bool RunsForward() const { return clock_ + options_->lead() < End(); }
   bool NeedsValues() const;
 
   std::shared_ptr<const EngineOptions> options_;
   Clock clock_ = 0;             // completed local steps
   Clock evaluated_ = 0;         // batches of held-out samples
   Clock begun_ = 0;             // clocks from clock_ on whose forward halves a seat has run
+  bool beginning_ = false;      // what is in hand begins one more
   Clock start_clock_ = 0;       // first local step of this worker
   bool at_exchange_ = false;    // local steps of the round are done
   Clock round_ = kNoClock;      // of the last initial pull: whose start is loaded
   Clock latest_start_ = 0;      // of any member
-  std::optional<Clock> bound_;  // shard clocks from here on are not begun
+  std::optional<Clock> bound_;  // shard clocks from here on are not begun: shares change
+  struct Order {
+    uint32_t number = 0;
+    Clock bound = kClockMax;  // likewise, by the scheduler's order
+  };
+  Order order_;
   bool held_ = false;
   bool leave_requested_ = false;
   std::shared_ptr<const Program> step_;  // of step_epoch_

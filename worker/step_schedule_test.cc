@@ -20,6 +20,15 @@ class StepScheduleTest : public ::testing::Test {
     schedule_.emplace(options_);
     SendRoster();
   }
+  void MakeSeat(Clock lead, Clock total_clocks) {
+    Make("ssp:s=4", total_clocks);
+    EngineOptions options = *options_;
+    options.seat = std::make_shared<const SeatOptions>(
+        SeatOptions{.steps = {{10, {}}}, .lead = lead, .lead_max = lead});
+    options_ = Shared(options);
+    schedule_.emplace(options_);
+    SendRoster();
+  }
   void SendRoster() {
     ++epoch_;
     schedule_->OnRoster(roster_);
@@ -171,6 +180,45 @@ TEST_F(StepScheduleTest, NoStepAtOrAboveTheBoundIsReturned) {
         ASSERT_EQ(schedule_->held(), !may);
       }
     }
+  }
+}
+
+// The same of orders, and of a seat that runs ahead: forward halves of no clock from the bound on.
+TEST_F(StepScheduleTest, NoClockAtOrAboveTheOrdersBoundIsBegun) {
+  for (uint64_t seed = 1; seed <= 300; ++seed) {
+    const CounterRandom random(seed, RandomUse::kTest, 0);
+    constexpr Clock kClocks = 40;
+    MakeSeat(static_cast<Clock>(random.Below(0, 4)), kClocks);
+    schedule_->Start(0);
+    Clock bound = kClockMax;
+    Clock begun = 0;  // the first that is not
+    uint32_t number = 0;
+    for (uint64_t draw = 1; !schedule_->finished(); draw += 2) {
+      if (random.Below(draw, 4) == 0) {
+        const Clock asked = static_cast<Clock>(random.Below(draw + 1, kClocks));
+        const bool lifts = random.Below(draw, 3) == 0;
+        bound = std::max(lifts ? kClockMax : asked, begun);
+        ASSERT_EQ(schedule_->BindBy(++number, lifts ? kClockMax : asked), bound) << seed;
+        ASSERT_EQ(schedule_->BindBy(number, 0), bound);
+        ASSERT_EQ(schedule_->BindBy(number - 1, 0), std::nullopt);
+        schedule_->TakeReleased();
+        continue;
+      }
+      const std::shared_ptr<const Program> next = Next();
+      if (next == nullptr) {
+        ASSERT_EQ(schedule_->clock(), bound) << "seed " << seed;
+        ASSERT_TRUE(schedule_->held());
+        continue;
+      }
+      const bool ahead = next->kind == Kind::kFill || next->lead == 0 || !next->pulls.empty();
+      begun += ahead ? 1 : 0;
+      ASSERT_LE(begun, std::min(bound, kClocks)) << "seed " << seed;
+      schedule_->OnEnd(next->kind);
+      if (next->kind == Kind::kStep) {
+        ASSERT_LE(schedule_->clock(), begun);
+      }
+    }
+    ASSERT_EQ(begun, kClocks);
   }
 }
 

@@ -2,6 +2,8 @@
 
 #include <glog/logging.h>
 
+#include <algorithm>
+#include <iterator>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -11,6 +13,7 @@
 #include "checkpoint/folder.h"
 #include "cluster/resume/resume.h"
 #include "cluster/team/job_strategy.h"
+#include "server/store/capture.h"
 #include "wire/config/text_config.h"
 
 namespace soapstone::apps {
@@ -21,8 +24,10 @@ constexpr size_t kTasksMax = 64;  // more that are given up while a disk hangs a
 constexpr absl::Duration kCommitLookAgain = absl::Seconds(1);
 
 scheduler::CheckpointOptions OptionsOf(const Job& job) {
-  scheduler::CheckpointOptions options = {
-      .every = job.checkpoint_every, .first = job.first_clock, .end = job.total_clocks};
+  scheduler::CheckpointOptions options = {.every = job.checkpoint_every,
+                                          .first = job.first_clock,
+                                          .end = job.total_clocks,
+                                          .aligned = !server::ChangesByRounds(job.specs.policy)};
   for (uint32_t k = 0; k < job.layout->shard_count(); ++k) {
     if (job.layout->elements(ShardId{k}) > 0) options.shards.push_back(ShardId{k});
   }
@@ -78,7 +83,52 @@ CheckpointKeeper::~CheckpointKeeper() {
   checkpoint::RemoveUnfinished(disk_.get(), folder_).IgnoreError();
 }
 
-void CheckpointKeeper::Look(Nanos now, const Trained& trained, wire::Outbox* out) {
+bool CheckpointKeeper::Take(Nanos now, const wire::Message& message) {
+  using wire::MessageType;
+  const bool mine = message.type == MessageType::kBounded ||
+                    message.type == MessageType::kCaptured || message.type == MessageType::kWritten;
+  if (mine) orders_.OnMessage(now, message);
+  return mine;
+}
+
+void CheckpointKeeper::EndBy(End end) {
+  if (end_.has_value()) return;
+  end_ = std::move(end);
+  said_too_late_ = false;
+  orders_.End();
+}
+
+std::optional<wire::Notice> CheckpointKeeper::TakeEnd(Nanos now) {
+  if (!end_.has_value()) return std::nullopt;
+  if (const std::optional<Clock> at = orders_.ended_at(); at.has_value()) {
+    const std::string where = absl::StrCat("stopped at clock ", *at, " of ", job_->total_clocks);
+    news_.push_back(*at == 0 ? absl::StrCat(where, ": there is nothing to go on from")
+                             : absl::StrCat(where,
+                                            ": the checkpoint is written; go on with "
+                                            "--resume=auto"));
+    return std::exchange(end_, std::nullopt)->notice;
+  }
+  if (!orders_.ending() && !std::exchange(said_too_late_, true)) {
+    news_.push_back("the last clock is begun: the job ends with its model");
+  }
+  if (now < end_->by) return std::nullopt;
+  const End end = *std::exchange(end_, std::nullopt);
+  orders_.GiveUpEnd();
+  news_.push_back(absl::StrCat("no checkpoint was written in time: ",
+                               end.or_goes_on ? "training goes on"
+                               : last_ > 0    ? absl::StrCat("the last is of clock ", last_)
+                                              : "there is none of this run"));
+  return end.or_goes_on ? std::nullopt : std::optional(end.notice);
+}
+
+std::vector<std::string> CheckpointKeeper::TakeNews() {
+  std::vector<std::string> news = orders_.TakeNews();
+  std::ranges::move(std::exchange(news_, {}), std::back_inserter(news));
+  return news;
+}
+
+void CheckpointKeeper::Look(Nanos now, const Trained& trained, const wire::Roster& roster,
+                            wire::Outbox* out) {
   while (std::optional<Outcome> outcome = outcomes_.Take(SteadyTime::InfinitePast())) {
     if (outcome->error.empty()) {
       last_ = outcome->clock;
@@ -86,11 +136,11 @@ void CheckpointKeeper::Look(Nanos now, const Trained& trained, wire::Outbox* out
     } else {
       LOG(WARNING) << "checkpoint " << outcome->clock << " is not written: " << outcome->error;
     }
-    orders_.OnCommitted(outcome->clock, outcome->error);
+    orders_.OnCommitted(now, outcome->clock, outcome->error);
   }
   if (const auto whole = orders_.TakeWhole()) tasks_.TryPut(ManifestOf(*whole, trained));
   for (const Clock clock : orders_.TakeGivenUp()) tasks_.TryPut(clock);
-  orders_.Look(now, trained.newest, out);
+  orders_.Look(now, trained.newest, roster, out);
 }
 
 wire::Checkpoint CheckpointKeeper::ManifestOf(const scheduler::CheckpointOrders::Whole& whole,

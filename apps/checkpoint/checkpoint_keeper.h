@@ -44,15 +44,28 @@ class CheckpointKeeper {
   CheckpointKeeper(const CheckpointKeeper&) = delete;
   CheckpointKeeper& operator=(const CheckpointKeeper&) = delete;
 
+  // How the job is to end with a checkpoint.
+  struct End {
+    wire::Notice notice;      // that it ends with, and says to all
+    Nanos by = 0;             // it is given up then
+    bool or_goes_on = false;  // then training goes on; else the job ends without
+  };
+
   void WakeBy(std::function<void()> wake) { wake_ = std::move(wake); }
-  // kWritten of a shard.
-  void OnWritten(Nanos now, const wire::Message& message) { orders_.OnWritten(now, message); }
+  // True: kBounded of a worker, kCaptured or kWritten of a shard, which is for nobody else.
+  bool Take(Nanos now, const wire::Message& message);
   // Commits what is whole, and orders the next. `trained` is of this run.
-  void Look(Nanos now, const Trained& trained, wire::Outbox* out);
+  void Look(Nanos now, const Trained& trained, const wire::Roster& roster, wire::Outbox* out);
+  // As soon as all workers have come to one clock, and that is written. Of two ends the first is
+  // what counts.
+  void EndBy(End end);
+  bool ending() const { return end_.has_value(); }
+  // What the job ends with now; none: not yet. After each Look.
+  std::optional<wire::Notice> TakeEnd(Nanos now);
   // The workers have done their last step, or the job ends.
   void Stop() { orders_.Stop(); }
   // Lines for the user since the last call.
-  std::vector<std::string> TakeNews() { return orders_.TakeNews(); }
+  std::vector<std::string> TakeNews();
   // "9 checkpoints are in DIR, the last of clock 900"; empty: there was none, nor a fault.
   std::string Summary() const;
 
@@ -77,7 +90,10 @@ class CheckpointKeeper {
   wire::Checkpoint first_;  // that the job goes on from
   std::string strategy_;    // text of the job's; empty: it has none
   scheduler::CheckpointOrders orders_;
-  Clock last_ = 0;             // committed
+  Clock last_ = 0;  // committed
+  std::optional<End> end_;
+  bool said_too_late_ = false;
+  std::vector<std::string> news_;
   std::vector<int64_t> kept_;  // of the thread: clocks, ascending
   std::function<void()> wake_ = [] {};
   BoundedInbox<Task> tasks_;

@@ -228,10 +228,12 @@ void Launcher::ReadSignals() {
       continue;
     }
     const std::string reason = number == SIGINT ? "interrupted" : "terminated";
-    console_->Line(absl::StrCat(reason, ": stopping"));
+    const Nanos grace = NanosOf(options_.config.cluster().grace_s());
+    const bool writes = training_ && !options_.config.output().checkpoint_path().empty();
+    console_->Line(absl::StrCat(reason, writes ? ": stopping with a checkpoint" : ": stopping"));
     scheduler()->Signal(number == SIGINT ? SIGINT : SIGTERM);  // it tells the others
-    BeginStop(code, reason, kTermAfter);
-    stop_->kill_at = NodeLoop::Now() + NanosOf(options_.config.cluster().grace_s()) + kKillAfter;
+    BeginStop(code, reason, writes ? grace + kTermAfter : kTermAfter);
+    stop_->kill_at = std::max(stop_->kill_at, NodeLoop::Now() + grace + kKillAfter);
   }
 }
 
@@ -354,6 +356,12 @@ absl::Status Launcher::StartSuccessors() {
 void Launcher::OnSchedulerEnded(const Launched& child) {
   const Ending& ending = *child.ending();
   if (stop_.has_value()) {
+    // The others have been told, but for those that it did not know.
+    stop_->term_at = std::min(stop_->term_at, NodeLoop::Now() + kTermAfter);
+    if (ending.good() && result_.has_value() && asked_.has_value()) {  // it was at its end
+      stop_->code = kExitOk;
+      stop_->reason.clear();
+    }
     // A stop without a reason of its own was begun by a node that the scheduler had told to end. A
     // scheduler that went on without that node ends because we tell it to: that is no reason.
     const bool told_to = stop_->terminated && ending.number == kExitTerminated;

@@ -39,6 +39,7 @@
 #include "apps/report/process_memory.h"
 #include "base/exit_codes.h"
 #include "base/status_macros.h"
+#include "base/stop_signals.h"
 #include "cluster/job.h"
 #include "security/process_keys.h"
 #include "transport/node/endpoint.h"
@@ -159,7 +160,10 @@ absl::StatusOr<std::unique_ptr<transport::Transport>> OpenTransport(
 template <typename Node>
 int RunUntilSignal(Node* node, SignalWatch* signals, OutputThread* output) {
   signals->Attach([node](int code, int value) {
-    if constexpr (std::is_same_v<Node, SchedulerNode>) node->LearnWhy(value);
+    if constexpr (std::is_same_v<Node, SchedulerNode>) {
+      if (value == kStopForStrategy) return node->StopForStrategy();
+      node->LearnWhy(value);
+    }
     node->RequestStop(code);
   });
   const int code = node->Run();

@@ -154,23 +154,31 @@ void ShardThread::NoteHandled(timeline::Event handled) {
 }
 
 void ShardThread::LookAtOrder() {
-  const Clock frontier = shard_->policy().Frontier();
-  std::optional<server::Capture> capture = order_.Look(frontier, shard_->store());
-  if (capture.has_value()) options_.captures(shard_->id(), *std::move(capture));
-  if (!order_.TakeMissed()) return;
-  wire::Message missed;
-  missed.type = wire::MessageType::kWritten;
-  missed.from = wire::Address::Of(shard_->id());
-  missed.to = wire::Address::Scheduler();
-  missed.body = wire::Written{.frontier = frontier};
-  outbox_.Send(std::move(missed));
+  const consistency::Policy& policy = shard_->policy();
+  const bool rounds = server::ChangesByRounds(policy.traits());
+  const std::optional<Clock> due =
+      order_.Look(policy.Frontier(), rounds ? kNoClock : shard_->newest_push());
+  const std::optional<Clock> missed = order_.TakeMissed();
+  if (!due.has_value() && !missed.has_value()) return;
+  wire::Message said;
+  said.from = wire::Address::Of(shard_->id());
+  said.to = wire::Address::Scheduler();
+  if (missed.has_value()) {
+    said.type = wire::MessageType::kWritten;
+    said.body = wire::Written{.frontier = *missed};
+  } else {
+    said.type = wire::MessageType::kCaptured;
+    said.clock = *due;
+    options_.captures(shard_->id(), {.clock = *due, .slices = shard_->store().Capture()});
+  }
+  outbox_.Send(std::move(said));
 }
 
 bool ShardThread::Handle(Nanos now, Arrival arrival) {
-  // An order changes nothing of the shard: it is the shell's, and no recording has it.
+  // To capture is the shell's; the shard applies what it holds back for others.
   const bool order = arrival.message.type == wire::MessageType::kCheckpoint;
-  if (order && options_.captures) order_.Take(arrival.message.clock);
-  if (order) return SendAll();
+  if (order && !options_.captures) return true;
+  if (order) order_.Take(arrival.message.clock);
   if (options_.recorder != nullptr) options_.recorder->Write(sim::EventOf(now, arrival.message));
   arrival.message.queued_ns = now - arrival.at;
   timeline::Event handled;

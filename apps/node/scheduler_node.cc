@@ -133,8 +133,10 @@ int SchedulerNode::Run() {
           << "the link to " << lost.node.ToString() << " is lost: " << lost.why;
       Lose(now, lost.node, lost.epoch);
     }
-    if (loop_.stop_requested()) {
-      AbortAsTold(now);
+    if (loop_.stop_requested()) EndAsTold(now);
+    if (stop_for_strategy_.exchange(false)) {
+      EndWithCheckpoint(now, {kExitStopped, "it goes on by another strategy"},
+                        NanosOf(job_->config.cluster().grace_s()), true);
     }
     Flush();
     Watch(now);
@@ -191,12 +193,9 @@ void SchedulerNode::ShowEnd(const ResultReport& result) {
 void SchedulerNode::Deliver(Nanos now, const wire::Message& message) {
   const bool knows =
       message.from.role == wire::Role::kServer || message.from.role == wire::Role::kWorker;
-  // What is written changes nothing of the training: the coordinator need not know, nor a
-  // recording.
-  if (message.type == wire::MessageType::kWritten) {
-    if (checkpoints_ != nullptr) checkpoints_->OnWritten(now, message);
-    return;
-  }
+  // What is written changes nothing of the training, nor does a wait for it: the coordinator need
+  // not know, nor a recording.
+  if (checkpoints_ != nullptr && checkpoints_->Take(now, message)) return;
   if (message.type == wire::MessageType::kBroken && knows) {
     return TakeLastWord(now, message.from, std::get<wire::Notice>(message.body));
   }
@@ -222,10 +221,24 @@ void SchedulerNode::Abort(Nanos now, int32_t code, std::string why) {
   coordinator_.Abort(now, code, std::move(why), &out_);
 }
 
+bool SchedulerNode::EndWithCheckpoint(Nanos now, wire::Notice end, Nanos grace_ns,
+                                      bool or_goes_on) {
+  if (checkpoints_ == nullptr) return false;
+  if (checkpoints_->ending()) return true;
+  if (coordinator_.phase() != Coordinator::Phase::kRunning) return false;
+  checkpoints_->EndBy({.notice = std::move(end), .by = now + grace_ns, .or_goes_on = or_goes_on});
+  return true;
+}
+
 // The launcher that ends the rest knows whose end was the first.
-void SchedulerNode::AbortAsTold(Nanos now) {
+void SchedulerNode::EndAsTold(Nanos now) {
   const std::optional<EndedProcess> ended = EndedProcessOf(signal_value_);
-  if (!ended.has_value()) return Abort(now, loop_.stop_code(), "stopped by a signal");
+  if (!ended.has_value()) {
+    const wire::Notice end = {loop_.stop_code(), "stopped by a signal"};
+    const Nanos grace_ns = NanosOf(job_->config.cluster().grace_s());
+    if (!loop_.stop_now_requested() && EndWithCheckpoint(now, end, grace_ns)) return;
+    return Abort(now, end.code, end.text);
+  }
   Abort(now, ended->code,
         absl::StrCat(ended->is_worker ? "worker " : "server ", ended->rank,
                      " lost: its process has ended"));
@@ -280,8 +293,11 @@ void SchedulerNode::LookAtCheckpoints(Nanos now) {
     trained.newest = std::max(trained.newest, progress.clock);
     trained.samples += progress.samples;
   }
-  checkpoints_->Look(now, trained, &out_);
+  checkpoints_->Look(now, trained, coordinator_.roster(), &out_);
+  const std::optional<wire::Notice> end = checkpoints_->TakeEnd(now);
   for (std::string& line : checkpoints_->TakeNews()) Tell(std::move(line));
+  if (end.has_value()) Abort(now, end->code, end->text);
+  Flush();
 }
 
 void SchedulerNode::Tell(std::string line) {

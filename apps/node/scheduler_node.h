@@ -49,8 +49,19 @@ class SchedulerNode {
   void ShowAt(StatusHost* status) { status_ = status; }
   // Runs the job to its end. Returns the exit code.
   int Run();
-  // Ends the job; Run returns `code`, or that of what LearnWhy was told before. From any thread.
+  // Within Run: the job ends with `end` at the first clock that no worker has begun, as soon as a
+  // checkpoint of that is written; or without one `grace_ns` from now, where it does not go on then
+  // (`or_goes_on`). True: so it will, or by an earlier call; false: it has no checkpoints, or does
+  // not train.
+  bool EndWithCheckpoint(Nanos now, wire::Notice end, Nanos grace_ns, bool or_goes_on = false);
+  // Ends the job, where it has checkpoints with one; a second time at once. Run returns `code`, or
+  // that of what LearnWhy was told before. From any thread.
   void RequestStop(int code) { loop_.RequestStop(code); }
+  // As EndWithCheckpoint does, for another strategy; else it goes on. From any thread.
+  void StopForStrategy() {
+    stop_for_strategy_ = true;
+    loop_.Wake();
+  }
   // A signal's value (base/stop_signals.h): which process has ended, if it says so.
   void LearnWhy(int signal_value) { signal_value_ = signal_value; }
 
@@ -62,7 +73,7 @@ class SchedulerNode {
   void TakeLastWord(Nanos now, wire::Address node, const wire::Notice& end);
   void DoubtThoseThatEnded(Nanos now);
   void Abort(Nanos now, int32_t code, std::string why);
-  void AbortAsTold(Nanos now);
+  void EndAsTold(Nanos now);
   void Lose(Nanos now, wire::Address node, Epoch heard, std::string_view why = {});
   void Flush();
   void Watch(Nanos now);  // phases and news
@@ -82,6 +93,7 @@ class SchedulerNode {
   std::shared_ptr<const Job> job_;
   NodeLoop loop_;
   std::atomic<int> signal_value_ = 0;
+  std::atomic<bool> stop_for_strategy_ = false;
   scheduler::Coordinator coordinator_;
   ProgressMeter meter_;
   ReportSink* reports_;

@@ -1,6 +1,7 @@
 #include "cluster/resume/resume.h"
 
 #include <optional>
+#include <variant>
 
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
@@ -48,8 +49,14 @@ absl::Status CheckCheckpoints(const Job& job) {
     if (output.checkpoint_every() == 0) return absl::OkStatus();
     return refuse("checkpoint_every", "of no folder: give --checkpoint too");
   }
-  if (!job.specs.policy.takes_over()) {
-    return refuse("checkpoint_path", "goes with bsp, not yet with ", job.specs.policy.spec);
+  const consistency::PolicyTraits& policy = job.specs.policy;
+  const auto* rule = std::get_if<consistency::CompensatedRule>(&policy.store);
+  const bool measures = rule != nullptr && rule->mean_decay > 0;
+  if (!policy.pushes_gradients() || policy.tree() || measures) {
+    return refuse("checkpoint_path", "not yet with ", policy.spec);
+  }
+  if (job.team != nullptr && job.team->plan.window > 1) {
+    return refuse("checkpoint_path", "not yet with a strategy that has several steps under way");
   }
   if (job.tables != nullptr) {
     return refuse("checkpoint_path", "not yet of a model of tables, as ", job.config.model());

@@ -1,5 +1,8 @@
 #include "server/shard/seen_pushes.h"
 
+#include <algorithm>
+#include <utility>
+
 namespace soapstone::server {
 
 using wire::Message;
@@ -22,6 +25,7 @@ SeenPushes::Memory SeenPushes::Remember(const Message& push) {
   if (seen.pushes.contains(key)) return Memory::kSeenBefore;
   if (seen.pushes.size() >= pushes_max_) return Memory::kFull;
   seen.pushes.insert(key);
+  newest_ = std::max(newest_, push.clock);
   Fingerprint digest;
   digest.Add(key.bucket);
   digest.Add(key.micro_batches.begin);

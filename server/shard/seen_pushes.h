@@ -31,6 +31,9 @@ class SeenPushes {
 
   enum class Memory : uint8_t { kNew, kSeenBefore, kFull };
   Memory Remember(const wire::Message& push);
+  // The greatest clock of any push that was new, whosever; kNoClock: none was. No behaviour depends
+  // on it, and no fingerprint has it.
+  Clock newest() const { return newest_; }
 
   // Whether all pushes that the clock message stands for are here. If not it is kept.
   bool Covers(const wire::Message& clock);
@@ -61,6 +64,7 @@ class SeenPushes {
   OfWorker& Of(WorkerId worker);
 
   uint64_t pushes_max_;
+  Clock newest_ = kNoClock;
   std::vector<OfWorker> workers_;  // by index, up to the last that was heard
 };
 

@@ -67,6 +67,9 @@ void Shard::OnMessage(Nanos now, Message message, wire::Outbox* out) {
       return OnRoster(message, out);
     case MessageType::kSave:
       return OnSave(message, out);
+    case MessageType::kCheckpoint:
+      due_.drain = message.clock;
+      return Settle(out);
     case MessageType::kHeld:
     case MessageType::kChosen:
       return OnShard(message, out);
@@ -83,17 +86,10 @@ void Shard::OnMessage(Nanos now, Message message, wire::Outbox* out) {
   }
   std::string why = members_.WhyNotTaken(message);
   if (why.empty()) why = WhyMalformed(message, options_, store_, members_.roster().worker_count);
-  if (!why.empty()) {
-    Reject(message, std::move(why), out);
-    return;
-  }
-  if (message.type == MessageType::kPush) {
-    OnPush(std::move(message), out);
-  } else if (message.type == MessageType::kClock) {
-    OnClock(message, out);
-  } else {
-    OnPull(std::move(message), out);
-  }
+  if (!why.empty()) return Reject(message, std::move(why), out);
+  if (message.type == MessageType::kPush) return OnPush(std::move(message), out);
+  if (message.type == MessageType::kClock) return OnClock(message, out);
+  OnPull(std::move(message), out);
 }
 
 void Shard::OnRoster(const Message& message, wire::Outbox* out) {
@@ -123,7 +119,7 @@ void Shard::OnRoster(const Message& message, wire::Outbox* out) {
       }
     }
   }
-  ack_due_ = true;
+  due_.ack = true;
   Settle(out);
 }
 
@@ -149,7 +145,7 @@ void Shard::Leave(WorkerId worker, wire::Outbox* out) {
 // rounds below it can be supplied by the other members alone (bsp), and if those are all lost the
 // scheduler must know that nobody is left.
 void Shard::AcknowledgeRoster(wire::Outbox* out) {
-  if (!ack_due_) return;
+  if (!due_.ack) return;
   const Clock start = members_.LatestStart();
   const bool empty = policy_.clocks().members() == 0;
   // Updates that wait for others to be applied with must not hold up who is to start after them: it
@@ -159,7 +155,7 @@ void Shard::AcknowledgeRoster(wire::Outbox* out) {
   const Clock frontier = empty ? 0 : policy_.Frontier();
   // Without parameters nobody speaks to it, and no clock comes.
   if (start > frontier && options_.layout->bucket_count(options_.id) > 0) return;
-  ack_due_ = false;
+  due_.ack = false;
   Message ack;
   ack.type = MessageType::kRosterAck;
   ack.from = Address::Of(options_.id);
@@ -170,7 +166,9 @@ void Shard::AcknowledgeRoster(wire::Outbox* out) {
 }
 
 void Shard::Settle(wire::Outbox* out) {
-  if (policy_.clocks().members() > 0 && policy_.clocks().Min() >= options_.final_clock) {
+  const Clock drained = std::min(options_.final_clock, due_.drain);
+  if (policy_.clocks().members() > 0 && policy_.clocks().Min() >= drained) {
+    due_.drain = kClockMax;
     CarryOut(policy_.OnDrain(), out);
   }
   AnswerFinalPulls(out);
@@ -489,7 +487,8 @@ void Shard::AddTo(Fingerprint* f) const {
   policy_.AddTo(f);
   store_.AddTo(f);
   members_.AddTo(f);
-  f->Add(ack_due_);
+  f->Add(due_.ack);
+  f->Add(due_.drain);
   if (uplink_.has_value()) uplink_->AddTo(f);
   seen_.AddTo(f);
   readers_.AddTo(f);

@@ -54,8 +54,9 @@ class Shard {
  public:
   Shard(ShardOptions options, Store store);
 
-  // From the network: kRoster, kPush, kClock, kPull, kSave, kHeld, kChosen; at a branch of the tree
-  // kPullReply of its root. Anything else is counted and dropped.
+  // From the network: kRoster, kPush, kClock, kPull, kSave, kHeld, kChosen; kCheckpoint, of which
+  // it is the shell's to capture the store; at a branch of the tree kPullReply of its root.
+  // Anything else is counted and dropped.
   void OnMessage(Nanos now, wire::Message message, wire::Outbox* out);
 
   ShardId id() const { return options_.id; }
@@ -67,6 +68,8 @@ class Shard {
   // How its reads stand at `now`, with all of its readers.
   wire::ShardReads Reads(Nanos now) const;
   Epoch epoch() const { return members_.epoch(); }
+  // The greatest clock of a push that was taken; kNoClock: none was.
+  Clock newest_push() const { return seen_.newest(); }
   void AddTo(Fingerprint* f) const;
 
  private:
@@ -121,8 +124,12 @@ class Shard {
   HeldMessages held_;
   Readers readers_;
   GatheredUpdate gathered_;
-  Nanos now_ = 0;         // of the message in hand
-  bool ack_due_ = false;  // of the roster
+  Nanos now_ = 0;  // of the message in hand
+  struct Due {
+    bool ack = false;         // of the roster
+    Clock drain = kClockMax;  // of what waits for others, once all members have come there
+  };
+  Due due_;
   bool not_finite_told_ = false;
 };
 

@@ -1,14 +1,24 @@
 #include "server/store/capture.h"
 
+#include <algorithm>
+#include <utility>
+#include <variant>
+
 namespace soapstone::server {
 
-std::optional<Capture> CaptureOrder::Look(Clock frontier, const Store& store) {
-  if (!clock_.has_value() || frontier < *clock_) return std::nullopt;
-  const Clock clock = *clock_;
-  clock_.reset();
-  missed_ = frontier > clock;
-  if (missed_) return std::nullopt;
-  return Capture{.clock = clock, .slices = store.Capture()};
+bool ChangesByRounds(const consistency::PolicyTraits& policy) {
+  return std::holds_alternative<consistency::RoundTraits>(policy.gate) ||
+         std::holds_alternative<consistency::BackupTraits>(policy.gate);
+}
+
+std::optional<Clock> CaptureOrder::Look(Clock frontier, Clock newest) {
+  const Clock come_to = std::max(frontier, newest + 1);
+  if (!clock_.has_value() || come_to < *clock_) return std::nullopt;
+  if (come_to == *clock_ && frontier < come_to) return std::nullopt;  // not all are there
+  const Clock clock = *std::exchange(clock_, std::nullopt);
+  if (come_to == clock) return clock;
+  missed_ = come_to;
+  return std::nullopt;
 }
 
 }  // namespace soapstone::server

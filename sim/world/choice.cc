@@ -86,6 +86,8 @@ std::string Describe(const Choice& choice, const std::function<std::string()>& h
       return "DEADLINE of what the coordinator waits for";
     case Kind::kHeartbeat:
       return absl::StrCat(slot(), " is heard again");
+    case Kind::kCheckpoint:
+      return "CHECKPOINTS are asked for";
   }
   return "?";
 }

@@ -32,6 +32,7 @@ struct Choice {
     kSilence,    // the timeout of worker slot `from`, which lives: its heartbeats are late
     kDeadline,   // what the coordinator waits for has its deadline
     kHeartbeat,  // worker slot `from`, counted out for its silence, is heard again
+    kCheckpoint,  // the scheduler is asked for checkpoints, or for an end with one
   };
   Kind kind{};
   uint32_t from = 0;

@@ -23,6 +23,10 @@ bool Mutate(WorldMutant mutant, wire::Message* message) {
     case WorldMutant::kUncountedClock:
       if (message->type == MessageType::kClock) wire::As<wire::Completion>(message).pushes = 0;
       return true;
+    case WorldMutant::kBeginsThoughBound:
+    case WorldMutant::kBeginsUnseen:
+      if (message->type == MessageType::kBound) message->clock = kClockMax;
+      return true;
     default:
       return true;
   }

@@ -211,7 +211,7 @@ class BadCheckpointTest(DurabilityTestCase):
                      "--epochs=100")
         self.refused(r"neither auto nor never nor a clock", "--resume=sometimes")
         self.refused(r"is not below the \d+ clocks", "--resume=99999")
-        self.refused(r"goes with bsp, not yet with ssp:s=2", "--resume=auto", "--policy=ssp:s=2")
+        self.refused(r"not yet with easgd:tau=4", "--resume=auto", "--policy=easgd:tau=4")
         self.refused(r"not replayed yet", "--resume=auto", f"--record={self.dir}/recording")
 
     def test_a_damaged_one_that_is_asked_for_is_refused(self):
