@@ -32,7 +32,7 @@ namespace soapstone::apps {
 namespace {
 
 namespace fs = std::filesystem;
-using Json = nlohmann::ordered_json;
+using OrderedJson = nlohmann::ordered_json;
 
 constexpr char kCheckpointProgram[] = "soapstone checkpoint";
 constexpr uint64_t kStretchElements = uint64_t{1} << 22;  // that export has at hand
@@ -86,7 +86,7 @@ class Reader {
   }
 
  private:
-  void Say(const Json& json, const std::string& text) const {
+  void Say(const OrderedJson& json, const std::string& text) const {
     std::cout << (flags_.json ? json.dump(2) + "\n" : text);
   }
   // The one that is named; else the newest that has a manifest.
@@ -107,7 +107,7 @@ class Reader {
     if (place_.clock.has_value()) {
       return absl::InvalidArgumentError("ls is of a folder; show says what is in a checkpoint");
     }
-    Json json = {{"folder", place_.folder}, {"checkpoints", Json::array()}};
+    OrderedJson json = {{"folder", place_.folder}, {"checkpoints", OrderedJson::array()}};
     std::string text;
     for (const int64_t clock : clocks_) {
       const auto manifest = checkpoint::ReadManifest(disk_.get(), place_.folder, clock);
@@ -136,7 +136,7 @@ class Reader {
     std::vector<int64_t> clocks = clocks_;
     if (place_.clock.has_value()) clocks = {*place_.clock};
     if (clocks.empty()) return One().status();
-    Json json = {{"folder", place_.folder}, {"checkpoints", Json::array()}};
+    OrderedJson json = {{"folder", place_.folder}, {"checkpoints", OrderedJson::array()}};
     std::string text;
     size_t damaged = 0;
     for (const int64_t clock : clocks) {
@@ -164,7 +164,7 @@ class Reader {
   absl::Status Show(const wire::Checkpoint& manifest) const {
     SOAP_ASSIGN_OR_RETURN(const checkpoint::Image image,
                           checkpoint::Image::Open(disk_.get(), place_.folder, manifest));
-    Json json = {{"clock", manifest.clock()},
+    OrderedJson json = {{"clock", manifest.clock()},
                  {"meaning", manifest.meaning()},
                  {"session", absl::StrCat(absl::Hex(manifest.session(), absl::kZeroPad16))},
                  {"parent", manifest.parent()},
@@ -172,8 +172,8 @@ class Reader {
                  {"seconds", manifest.seconds()},
                  {"job", manifest.job()},
                  {"strategy", manifest.strategy()},
-                 {"parts", Json::array()},
-                 {"tensors", Json::array()}};
+                 {"parts", OrderedJson::array()},
+                 {"tensors", OrderedJson::array()}};
     std::string text = absl::StrFormat(
         "checkpoint %d, of a run from clock %d on: %d samples, %.1f s\njob: %s\n%s",
         manifest.clock(), manifest.parent(), manifest.samples(), manifest.seconds(), manifest.job(),
