@@ -66,7 +66,8 @@ uint64_t BytesOf(const wire::Checkpoint& manifest) {
 
 class CheckpointTeller {
  public:
-  explicit CheckpointTeller(const CheckpointFlags& flags) : flags_(flags), place_(PlaceOf(flags.where)) {}
+  explicit CheckpointTeller(const CheckpointFlags& flags)
+      : flags_(flags), place_(PlaceOf(flags.where)) {}
 
   absl::Status Run() {
     if (flags_.out.empty() != (flags_.action != "export")) {
