@@ -64,9 +64,10 @@ uint64_t BytesOf(const wire::Checkpoint& manifest) {
   return bytes;
 }
 
-class Reader {
+class CheckpointTeller {
  public:
-  explicit Reader(const CheckpointFlags& flags) : flags_(flags), place_(PlaceOf(flags.where)) {}
+  explicit CheckpointTeller(const CheckpointFlags& flags)
+      : flags_(flags), place_(PlaceOf(flags.where)) {}
 
   absl::Status Run() {
     if (flags_.out.empty() != (flags_.action != "export")) {
@@ -165,15 +166,15 @@ class Reader {
     SOAP_ASSIGN_OR_RETURN(const checkpoint::Image image,
                           checkpoint::Image::Open(disk_.get(), place_.folder, manifest));
     OrderedJson json = {{"clock", manifest.clock()},
-                 {"meaning", manifest.meaning()},
-                 {"session", absl::StrCat(absl::Hex(manifest.session(), absl::kZeroPad16))},
-                 {"parent", manifest.parent()},
-                 {"samples", manifest.samples()},
-                 {"seconds", manifest.seconds()},
-                 {"job", manifest.job()},
-                 {"strategy", manifest.strategy()},
-                 {"parts", OrderedJson::array()},
-                 {"tensors", OrderedJson::array()}};
+                        {"meaning", manifest.meaning()},
+                        {"session", absl::StrCat(absl::Hex(manifest.session(), absl::kZeroPad16))},
+                        {"parent", manifest.parent()},
+                        {"samples", manifest.samples()},
+                        {"seconds", manifest.seconds()},
+                        {"job", manifest.job()},
+                        {"strategy", manifest.strategy()},
+                        {"parts", OrderedJson::array()},
+                        {"tensors", OrderedJson::array()}};
     std::string text = absl::StrFormat(
         "checkpoint %d, of a run from clock %d on: %d samples, %.1f s\njob: %s\n%s",
         manifest.clock(), manifest.parent(), manifest.samples(), manifest.seconds(), manifest.job(),
@@ -249,7 +250,7 @@ class Reader {
 }  // namespace
 
 int TellOfCheckpoints(const CheckpointFlags& flags) {
-  const absl::Status told = Reader(flags).Run();
+  const absl::Status told = CheckpointTeller(flags).Run();
   if (told.ok()) return kExitOk;
   // Whatever the disk says, it is of what the user names.
   return SayConfigError(kCheckpointProgram, absl::InvalidArgumentError(told.message()));

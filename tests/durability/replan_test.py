@@ -1,4 +1,5 @@
 """Jobs whose strategy is planned anew while they run, because a worker has become slow for good."""
+import json
 import os
 import re
 import subprocess
@@ -70,7 +71,8 @@ class ReplanCiTest(ReplanTestCase):
         """The clock of the stop: all clocks are of one of the two runs, and none is of both."""
         [clock] = re.findall(r"stopped at clock (\d+) of", output)
         self.assertIn(f"resumed from checkpoint {clock} ", output)
-        samples = int(re.search(r"samples +([\d,]+)", output).group(1).replace(",", ""))
+        with open(f"{self.logs}/ledger.json") as file:
+            samples = json.load(file)["result"]["samples"]
         self.assertEqual(samples, (STEPS - int(clock)) * BATCH, output)
         return int(clock)
 
