@@ -198,6 +198,16 @@ absl::Status CheckFinding(const NodeFlags& flags, const wire::JobConfig& config,
     return absl::InvalidArgumentError(
         "--replan is for jobs on this machine alone, not for --hosts: leave it out");
   }
+  const wire::Output& output = config.output();
+  for (const auto& [field, path] :
+       {std::pair("record_path", output.record_path()),
+        std::pair("trace_path", output.trace_path()), std::pair("curve_path", output.curve_path()),
+        std::pair("timeline_path", output.timeline_path())}) {
+    if (!flags.replan || path.empty()) continue;
+    return absl::InvalidArgumentError(
+        absl::StrCat("--replan: output.", field, " is of one run, and a job that is planned anew ",
+                     "has several: leave it out"));
+  }
   if (flags.replan && config.cluster().strategy().empty()) {
     return absl::InvalidArgumentError(
         "--replan is of jobs with a strategy: give --strategy=FILE, or --strategy=auto");
@@ -332,6 +342,25 @@ int RunToItsEnd(LauncherOptions options, Console* console, wire::JobConfig* conf
   }
 }
 
+// Before it runs. Returns kExitOk, or the code to end with.
+absl::StatusOr<int> BeginReplanning(Replanner* replanner, LauncherOptions* options) {
+  SOAP_ASSIGN_OR_RETURN(const int code, replanner->Prepare(options->config));
+  if (code != kExitOk) return code;
+  options->replanner = replanner;
+  replanner->Begin(NodeLoop::Now(), options->config, options->log_dir);
+  return kExitOk;
+}
+
+// What its processes wrote in parts.
+absl::Status JoinOutputs(const wire::JobConfig& job, bool finished, Console* console) {
+  const wire::Output& output = job.output();
+  if (!output.trace_path().empty()) {
+    SOAP_RETURN_IF_ERROR(JoinTraceParts(output.trace_path(), job.cluster().workers()));
+  }
+  if (!finished || output.curve_path().empty()) return absl::OkStatus();
+  return WriteCurve(job, console);
+}
+
 }  // namespace
 
 int Train(const NodeFlags& flags, Hosts* hosts, const Planners& planners) {
@@ -368,11 +397,9 @@ int Train(const NodeFlags& flags, Hosts* hosts, const Planners& planners) {
   const int opened = hosts == nullptr ? kExitOk : hosts->Open(options->config);
   if (opened != kExitOk) return opened;
   if (replans) {
-    const absl::StatusOr<int> prepared = planners.replanner->Prepare(options->config);
-    if (!prepared.ok()) return SayConfigError(kSoapstone, prepared.status());
-    if (*prepared != kExitOk) return *prepared;
-    options->replanner = planners.replanner;
-    planners.replanner->Begin(NodeLoop::Now(), options->config, options->log_dir);
+    const absl::StatusOr<int> begun = BeginReplanning(planners.replanner, &*options);
+    if (!begun.ok()) return SayConfigError(kSoapstone, begun.status());
+    if (*begun != kExitOk) return *begun;
   }
   ForgetNodeVariables();  // the children's job file has them
   OutputThread output(&std::cout, STDOUT_FILENO);
@@ -382,19 +409,14 @@ int Train(const NodeFlags& flags, Hosts* hosts, const Planners& planners) {
   options->utf8 = SpeaksUtf8([](const char* name) { return std::getenv(name); });
   wire::JobConfig job = options->config;
   const std::string& trace_path = job.output().trace_path();
-  const uint32_t workers = job.cluster().workers();
-  if (!trace_path.empty()) RemoveTraceParts(trace_path, workers);
+  if (!trace_path.empty()) RemoveTraceParts(trace_path, job.cluster().workers());
   const std::string& record_path = job.output().record_path();
   bool finished = false;
   int code = RunToItsEnd(*std::move(options), &console, &job, &finished);
   TidyCheckpoints(job.output().checkpoint_path());
   if (own_checkpoints) RemoveFolder(job.output().checkpoint_path());
   if (!record_path.empty()) code = SayRecorded(record_path, code, &console);
-  absl::Status joined;
-  if (!trace_path.empty()) joined = JoinTraceParts(trace_path, workers);
-  if (joined.ok() && finished && !job.output().curve_path().empty()) {
-    joined = WriteCurve(job, &console);
-  }
+  const absl::Status joined = JoinOutputs(job, finished, &console);
   if (!joined.ok()) code = SayConfigError(kSoapstone, joined);
   const absl::Status said = FinishOutput(code, &output);
   if (said.ok()) return code;

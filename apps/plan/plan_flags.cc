@@ -13,7 +13,7 @@
 namespace soapstone::apps {
 namespace {
 
-// What `soapstone plan` reads, and how it searches.
+// What `soapstone plan` reads.
 void AddPlanInputs(CLI::App* plan, PlanFlags* flags) {
   plan->add_option("--model", flags->model,
                    "Model with its options: gnmt, rnnlm:hidden=512; or onnx:FILE");
@@ -44,6 +44,10 @@ void AddPlanInputs(CLI::App* plan, PlanFlags* flags) {
   plan->add_option("--costs", flags->costs_path,
                    "Measured costs (soapstone profile --costs) [the machine's roofline]")
       ->type_name("FILE");
+}
+
+// Which plans are asked for, and how long they are searched.
+void AddSearch(CLI::App* plan, PlanFlags* flags) {
   plan->add_option("--staleness", flags->staleness,
                    "Also plan a staleness bound up to this: the least within 2% of the best [0]")
       ->check(CLI::Range(0, static_cast<int>(planner::kStalenessMax)));
@@ -143,6 +147,7 @@ CLI::App* AddPlan(CLI::App* app, PlanFlags* flags) {
       "plan",
       "Find out how to spread a model's training step over a machine, and how long it takes");
   AddPlanInputs(plan, flags);
+  AddSearch(plan, flags);
   AddPlanOutputs(plan, flags);
   AddGivenStrategies(plan, flags);
   AddMeasurement(plan, flags);

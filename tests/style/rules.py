@@ -29,8 +29,8 @@ FIELDS_MAX = 15
 ROOMS_OF_PARTS = {"worker", "worker/program", "server/shard", "scheduler/planner/blocks", "scheduler/planner/timeline",
                   "scheduler/planner/simulator"}
 FOLDER_FILES_MAX = 40
-# Folders with files for each operator, whose name says where to look (operators.py), or for each message.
-FILES_BY_NAME = {"compute/cpu", "compute/cuda", "models/ops", "tests/fuzz/corpus/frame"}
+# Folders with files for each operator, whose name says where to look (operators.py), each message or each decision.
+FILES_BY_NAME = {"compute/cpu", "compute/cuda", "docs/decisions", "models/ops", "tests/fuzz/corpus/frame"}
 TOP_FOLDERS_MAX = 25
 NOT_SOURCES = {".git", "build", "runs"}  # as .gitignore
 CLANG_FORMAT = "clang-format-14"
