@@ -13,7 +13,7 @@ class CheckpointCommandTest(DurabilityTestCase):
     def setUp(self):
         super().setUp()
         self.model = f"{self.dir}/whole.safetensors"
-        running = self.run_job("--optimizer=adam:lr=0.002", "--epochs=4", f"--model_path={self.model}")
+        running = self.run_job("--optimizer=adam:lr=0.002", "--epochs=2", f"--model_path={self.model}")
         self.end(running)
         self.newest = self.clocks()[-1]
 
