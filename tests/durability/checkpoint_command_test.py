@@ -19,8 +19,8 @@ class CheckpointCommandTest(DurabilityTestCase):
 
     def call(self, *words):
         """(exit code, what it says, what it complains of)"""
-        done = subprocess.run([f"{self.bin}/soapstone", "checkpoint", *words], capture_output=True, text=True, timeout=60,
-                              check=False)
+        done = subprocess.run([f"{self.bin}/soapstone", "checkpoint", *words], capture_output=True, text=True,
+                              timeout=60, check=False)
         return done.returncode, done.stdout, done.stderr
 
     def read(self, *words):

@@ -237,8 +237,8 @@ class AutoResumeTest(StrategyResumeTestCase):
         with open(machine, "w") as file:
             file.write(SLOW_LINKS)
         found = f"{self.dir}/m.strategy.textproto"
-        flags = ("--model=mlp:hidden=1024", "--strategy=auto", "--workers=2", "--plan_budget=1s", f"--machine={machine}",
-                 f"--model_path={self.dir}/m.safetensors")
+        flags = ("--model=mlp:hidden=1024", "--strategy=auto", "--workers=2", "--plan_budget=1s",
+                 f"--machine={machine}", f"--model_path={self.dir}/m.safetensors")
         self.rewrite(self.config, self.config, lambda text: text.replace(f"micro_batches: {MICRO_BATCHES} ", ""))
         self.kill_after(5, *flags)
         kept = f"{self.dir}/kept.strategy.textproto"
