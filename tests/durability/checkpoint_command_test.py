@@ -13,14 +13,14 @@ class CheckpointCommandTest(DurabilityTestCase):
     def setUp(self):
         super().setUp()
         self.model = f"{self.dir}/whole.safetensors"
-        running = self.run_job("--optimizer=adam:lr=0.002", "--epochs=4", f"--model_path={self.model}")
+        running = self.run_job("--optimizer=adam:lr=0.002", "--epochs=2", f"--model_path={self.model}")
         self.end(running)
         self.newest = self.clocks()[-1]
 
     def call(self, *words):
         """(exit code, what it says, what it complains of)"""
-        done = subprocess.run([f"{self.bin}/soapstone", "checkpoint", *words], capture_output=True, text=True, timeout=60,
-                              check=False)
+        done = subprocess.run([f"{self.bin}/soapstone", "checkpoint", *words], capture_output=True, text=True,
+                              timeout=60, check=False)
         return done.returncode, done.stdout, done.stderr
 
     def read(self, *words):
