@@ -130,6 +130,7 @@ class CheckpointOrders {
   BeginBound bound_;
   Stage stage_ = Stage::kIdle;
   Clock clock_ = 0;                   // of what is under way
+  bool under_bound_ = false;          // shards were told where all workers were bound
   std::optional<Nanos> waits_since_;  // for the rest of those who are to answer
   std::set<ShardId> captured_;
   std::set<ShardId> unwritten_;  // that have said so, of an end

@@ -128,7 +128,7 @@ class AlignedTest(StopTestCase):
         with open(f"{self.dir}/logs/ledger.json") as file:
             nodes = json.load(file)["nodes"]
         self.assertEqual(sum(node["duplicates"] for node in nodes), 0)
-        return {(row["worker"], row["shard"]): sum(row["stalenesses"]["counts"])
+        return {(row["worker"], row["shard"]): sum(count for _, count in row["stalenesses"]["counts"])
                 for node in nodes for row in node["ledger"]}
 
     def test_no_update_is_lost_nor_applied_twice(self):
