@@ -52,7 +52,7 @@ absl::Status CheckCheckpoints(const Job& job) {
   const consistency::PolicyTraits& policy = job.specs.policy;
   const auto* rule = std::get_if<consistency::CompensatedRule>(&policy.store);
   const bool measures = rule != nullptr && rule->mean_decay > 0;
-  if (!policy.pushes_gradients() || policy.tree() || measures) {
+  if (!policy.pushes_gradients() || policy.tree() || policy.backup() || measures) {
     return refuse("checkpoint_path", "not yet with ", policy.spec);
   }
   if (job.tables != nullptr) {

@@ -5,7 +5,6 @@
 namespace soapstone::consistency {
 
 Actions BackupGate::OnJoin(WorkerId worker, Clock clock) {
-  if (clocks_.members() == 0) version_ = std::max(version_, clock);
   clocks_.Set(worker, clock);
   starts_[worker] = clock;
   return {};
