@@ -116,6 +116,7 @@ class Stranger {
                      .checksum = Size()},
         wire::WorkerSet{.workers = {WorkerId{0}, WorkerId{1 + 7 * small}}},
         wire::NotFinite{.worker = static_cast<int64_t>(Pick(4)) - 1, .tensor = "w"},
+        wire::Bound{.number = small},
         wire::Written{.bytes = size, .frontier = ClockOfAny(), .error = "full"},
         wire::LostLink{.other = Address::Of(WorkerId{small}), .why = "gone"},
         wire::SlowWork{.done_bytes = size, .total_bytes = Size()},

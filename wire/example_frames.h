@@ -65,24 +65,27 @@ inline ServerProgress ExampleReads() {
             std::vector<ReaderState>(7, {WorkerId{9}, 9, 8, 7, 6, 5})}}};
 }
 
+inline Roster ExampleRoster(const std::string& key) {
+  return {{{WorkerId{0}, 1, 2, true, false, "", key}, {WorkerId{4}, 3, 4, false}},
+          {{ServerId{0}, "tcp://a:1", key}, {ServerId{1}, "ipc:///tmp/\xff"}},
+          5,
+          2,
+          {{3, {4, 0, 2, 1, 1}}, {9, {1, 1, 2, 0, 4}}},
+          8};
+}
+
 inline std::vector<Message> HandMadeExamples() {
   const Buffers payload = {Buffer::CopyOf("a slice of"), Buffer(), Buffer::CopyOf("floats")};
   const std::string key(kProcessKeyBytes, '\x90');
   const Hello hello = {Role::kWorker,        3,   "tcp://a:1", 99, 1u << 31,
                        "avx2, oneDNN 2.6.3", key, "n<b>"};
-  const Roster roster = {{{WorkerId{0}, 1, 2, true, false, "", key}, {WorkerId{4}, 3, 4, false}},
-                         {{ServerId{0}, "tcp://a:1", key}, {ServerId{1}, "ipc:///tmp/\xff"}},
-                         5,
-                         2,
-                         {{3, {4, 0, 2, 1, 1}}, {9, {1, 1, 2, 0, 4}}},
-                         8};
   const Progress progress = ExampleProgress();
   const Notice notice = {-3, "why"};
   return {
       Example(MessageType::kHello, hello),
       Example(MessageType::kWelcome, Welcome{2, 99}),
       Example(MessageType::kRefuse, notice),
-      Example(MessageType::kRoster, roster),
+      Example(MessageType::kRoster, ExampleRoster(key)),
       Example(MessageType::kRosterAck, {}),
       Example(MessageType::kStart, {}),
       Example(MessageType::kHeartbeat, {}),
@@ -102,8 +105,6 @@ inline std::vector<Message> HandMadeExamples() {
       Example(MessageType::kBroken, notice),
       Example(MessageType::kNotFinite, NotFinite{3, true, "fc1.weight"}),
       Example(MessageType::kCheckpoint, {}),
-      Example(MessageType::kBound, Bound{3}),
-      Example(MessageType::kBounded, Bound{3}),
       Example(MessageType::kCaptured, {}),
       Example(MessageType::kLinkLost, LostLink{Address::Of(ServerId{2}), "why"}),
       Example(MessageType::kPush, {}, payload),

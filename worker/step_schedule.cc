@@ -18,22 +18,23 @@ void StepSchedule::Start(Clock clock) {
 void StepSchedule::OnRoster(const wire::Roster& roster) {
   latest_start_ = 0;
   for (const wire::Member& m : roster.workers) latest_start_ = std::max(latest_start_, m.start);
-  if (roster.share_lead == 0) bound_.reset();
+  if (roster.share_lead == 0) bounds_.by_shares.reset();
 }
 
 Clock StepSchedule::Bind(const wire::Roster& roster) {
-  if (!bound_.has_value()) bound_ = shard_clock() + 1 + roster.share_lead;
-  return *bound_;
+  if (!bounds_.by_shares.has_value()) bounds_.by_shares = shard_clock() + 1 + roster.share_lead;
+  return *bounds_.by_shares;
 }
 
 std::optional<Clock> StepSchedule::BindBy(uint32_t number, Clock clock, Clock asked) {
-  if (number < order_.number) return std::nullopt;
-  if (number > order_.number) {
+  if (number < bounds_.number) return std::nullopt;
+  if (number > bounds_.number) {
     const Clock period = options_->policy.period();
-    const Clock begun = clock_ + begun_ + (beginning_ ? 1 : 0);
-    order_ = {.number = number, .bound = std::max({clock, asked, (begun + period - 1) / period})};
+    const Clock begun = clock_ + begun_.clocks + (begun_.one_more ? 1 : 0);
+    bounds_.number = number;
+    bounds_.by_order = std::max({clock, asked, (begun + period - 1) / period});
   }
-  return order_.bound;
+  return bounds_.by_order;
 }
 
 bool StepSchedule::TakeReleased() {
@@ -56,10 +57,10 @@ std::shared_ptr<const Program> StepSchedule::Next(const wire::Roster& roster, Ep
     // losing an update to a roster that overtakes it.
     return std::make_shared<Program>(BuildFlush(inputs));
   }
-  if (begun_ < Ahead()) {
-    const SeatOutline* outline = options_->SeatOutlineAt(clock_ + begun_);
+  if (begun_.clocks < Ahead()) {
+    const SeatOutline* outline = options_->SeatOutlineAt(clock_ + begun_.clocks);
     CHECK(outline != nullptr) << "a batch of a size that the strategy was not lowered for";
-    beginning_ = true;
+    begun_.one_more = true;
     return std::make_shared<Program>(BuildSeatFill(inputs, *outline));
   }
   if (at_exchange_) {
@@ -89,7 +90,7 @@ bool StepSchedule::NeedsValues() const {
 std::shared_ptr<const Program> StepSchedule::NextStep(const wire::Roster& roster, Epoch epoch) {
   held_ = at_bound();
   if (held_) return nullptr;
-  beginning_ = RunsForward();
+  begun_.one_more = RunsForward();
   const wire::Shares* shares = SharesAt(roster, shard_clock());
   const Clock shares_from = shares != nullptr ? shares->from : kNoClock;
   // A newcomer of this epoch changes who owns what at its start clock.
@@ -166,7 +167,7 @@ ProgramRun::Clocks StepSchedule::ClocksOf(Program::Kind kind) const {
     case Program::Kind::kFlush:
       return {.step = clock_, .shard = options_->ReadClock(clock_)};
     case Program::Kind::kFill:
-      return {.step = clock_ + begun_, .shard = shard_clock() + begun_};
+      return {.step = clock_ + begun_.clocks, .shard = shard_clock() + begun_.clocks};
     case Program::Kind::kExchange:
       // After the local steps of round r, clock_ stands at (r+1) tau, or at the end.
       return {.step = clock_ - 1, .shard = options_->policy.Rounds(clock_) - 1};
@@ -179,15 +180,15 @@ void StepSchedule::OnEnd(Program::Kind kind) {
   switch (kind) {
     case Program::Kind::kStep:
       ++clock_;
-      if (!std::exchange(beginning_, false)) --begun_;
+      if (!std::exchange(begun_.one_more, false)) --begun_.clocks;
       break;
     case Program::Kind::kFill:
-      ++begun_;
-      beginning_ = false;
+      ++begun_.clocks;
+      begun_.one_more = false;
       break;
     case Program::Kind::kLocalStep:
       ++clock_;
-      beginning_ = false;
+      begun_.one_more = false;
       // A seat that leaves goes without one: it would be of a part of its team's parameters.
       at_exchange_ = clock_ % options_->policy.period() == 0 || clock_ == options_->total_clocks ||
                      (leave_requested_ && options_->seat == nullptr);
@@ -208,7 +209,7 @@ void StepSchedule::OnEnd(Program::Kind kind) {
 
 uint64_t StepSchedule::FastForward(Clock clock) {
   const Clock to = std::min(clock, options_->total_clocks);
-  beginning_ = to < End();
+  begun_.one_more = to < End();
   return static_cast<uint64_t>(to - std::exchange(clock_, to));
 }
 
@@ -217,15 +218,15 @@ void StepSchedule::AddTo(Fingerprint* f) const {
   f->Add(start_clock_);
   f->Add(at_exchange_);
   f->Add(leave_requested_);
-  f->Add(bound_.value_or(kNoClock));
-  f->Add(order_.number);
-  f->Add(order_.bound);
-  f->Add(beginning_);
+  f->Add(bounds_.by_shares.value_or(kNoClock));
+  f->Add(bounds_.number);
+  f->Add(bounds_.by_order);
+  f->Add(begun_.one_more);
   f->Add(held_);
   f->Add(round_);
   f->Add(latest_start_);
   f->Add(evaluated_);
-  f->Add(begun_);
+  f->Add(begun_.clocks);
   f->Add(step_ != nullptr ? step_epoch_ : 0);
 }
 

@@ -49,7 +49,7 @@ class StepSchedule {
   // come before. Of a number that is there it changes nothing.
   std::optional<Clock> BindBy(uint32_t number, Clock clock, Clock asked = 0);
   // By the order: values of clocks from there on are not asked for either.
-  Clock bound() const { return order_.bound; }
+  Clock bound() const { return bounds_.by_order; }
   // True, once, where a step was held at a bound that holds no more: Next has it.
   bool TakeReleased();
   // Finish the step in hand, and what it takes to push it, then nothing more.
@@ -82,7 +82,8 @@ class StepSchedule {
   bool finished() const { return !at_exchange_ && clock_ >= options_->total_clocks; }
   // The next step is not to be begun now.
   bool at_bound() const {
-    return (bound_.has_value() && shard_clock() >= *bound_) || shard_clock() >= order_.bound;
+    return (bounds_.by_shares.has_value() && shard_clock() >= *bounds_.by_shares) ||
+           shard_clock() >= bounds_.by_order;
   }
   // A step is due, and at the bound.
   bool held() const { return held_; }
@@ -94,7 +95,7 @@ class StepSchedule {
   Program BuildStepUnder(const wire::Roster& roster) const;
   Program BuildStepOfSeat() const;
   // Clocks from here on are not begun, those of the order included.
-  Clock End() const { return std::min(options_->total_clocks, order_.bound); }
+  Clock End() const { return std::min(options_->total_clocks, bounds_.by_order); }
   // Clocks from clock_ on that a seat has begun before its step.
   Clock Ahead() const { return std::min(options_->lead(), End() - clock_); }
   // The next step has forward halves, of the clock that is so much later.
@@ -102,20 +103,24 @@ class StepSchedule {
   bool NeedsValues() const;
 
   std::shared_ptr<const EngineOptions> options_;
-  Clock clock_ = 0;             // completed local steps
-  Clock evaluated_ = 0;         // batches of held-out samples
-  Clock begun_ = 0;             // clocks from clock_ on whose forward halves a seat has run
-  bool beginning_ = false;      // what is in hand begins one more
-  Clock start_clock_ = 0;       // first local step of this worker
-  bool at_exchange_ = false;    // local steps of the round are done
-  Clock round_ = kNoClock;      // of the last initial pull: whose start is loaded
-  Clock latest_start_ = 0;      // of any member
-  std::optional<Clock> bound_;  // shard clocks from here on are not begun: shares change
-  struct Order {
-    uint32_t number = 0;
-    Clock bound = kClockMax;  // likewise, by the scheduler's order
+  Clock clock_ = 0;      // completed local steps
+  Clock evaluated_ = 0;  // batches of held-out samples
+  struct Begun {
+    Clock clocks = 0;       // from clock_ on whose forward halves a seat has run
+    bool one_more = false;  // what is in hand begins it
   };
-  Order order_;
+  Begun begun_;
+  Clock start_clock_ = 0;     // first local step of this worker
+  bool at_exchange_ = false;  // local steps of the round are done
+  Clock round_ = kNoClock;    // of the last initial pull: whose start is loaded
+  Clock latest_start_ = 0;    // of any member
+  // Shard clocks that are not begun, from there on.
+  struct Bounds {
+    std::optional<Clock> by_shares;  // while they change
+    Clock by_order = kClockMax;      // of the scheduler
+    uint32_t number = 0;             // of that order
+  };
+  Bounds bounds_;
   bool held_ = false;
   bool leave_requested_ = false;
   std::shared_ptr<const Program> step_;  // of step_epoch_

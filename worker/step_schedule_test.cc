@@ -23,8 +23,10 @@ class StepScheduleTest : public ::testing::Test {
   void MakeSeat(Clock lead, Clock total_clocks) {
     Make("ssp:s=4", total_clocks);
     EngineOptions options = *options_;
+    const SeatOutline outline = {
+        .steps = {{.kind = SeatOutline::Step::Kind::kRun, .ready = {ParamId{0}}}}};
     options.seat = std::make_shared<const SeatOptions>(
-        SeatOptions{.steps = {{10, {}}}, .lead = lead, .lead_max = lead});
+        SeatOptions{.steps = {{10, outline}}, .lead = lead, .lead_max = lead});
     options_ = Shared(options);
     schedule_.emplace(options_);
     SendRoster();

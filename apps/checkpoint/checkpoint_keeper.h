@@ -18,7 +18,7 @@
 #include "checkpoint/disk.h"
 #include "checkpoint/folder_lock.h"
 #include "cluster/job.h"
-#include "scheduler/checkpoint_orders.h"
+#include "scheduler/checkpoints/checkpoint_orders.h"
 #include "wire/config/checkpoint.pb.h"
 #include "wire/message.h"
 #include "wire/outbox.h"

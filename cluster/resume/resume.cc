@@ -9,6 +9,7 @@
 #include "base/status_macros.h"
 #include "checkpoint/folder.h"
 #include "cluster/resume/job_meaning.h"
+#include "server/store/capture.h"
 
 namespace soapstone::apps {
 namespace {
@@ -52,11 +53,12 @@ absl::Status CheckCheckpoints(const Job& job) {
   const consistency::PolicyTraits& policy = job.specs.policy;
   const auto* rule = std::get_if<consistency::CompensatedRule>(&policy.store);
   const bool measures = rule != nullptr && rule->mean_decay > 0;
-  if (!policy.pushes_gradients() || policy.tree() || measures) {
+  if (!policy.pushes_gradients() || policy.tree() || policy.backup() || measures) {
     return refuse("checkpoint_path", "not yet with ", policy.spec);
   }
-  if (job.team != nullptr && job.team->plan.window > 1) {
-    return refuse("checkpoint_path", "not yet with a strategy that has several steps under way");
+  if (job.team != nullptr && !server::ChangesByRounds(policy)) {
+    return refuse("checkpoint_path", "with a strategy it goes with bsp, not yet with ",
+                  policy.spec);
   }
   if (job.tables != nullptr) {
     return refuse("checkpoint_path", "not yet of a model of tables, as ", job.config.model());

@@ -6,7 +6,7 @@
 // change with the frontier alone: the round is its own marker, and what is taken while the frontier
 // is C holds the updates of all clocks below C and of no other. Elsewhere updates are applied as
 // they come, and the same is so where no worker begins C before it is taken
-// (scheduler/begin_bound.h): that no update of C has come is looked at here.
+// (scheduler/checkpoints/begin_bound.h): that no update of C has come is looked at here.
 #pragma once
 
 #include <optional>

@@ -17,7 +17,11 @@ uint64_t NotTakenBy(const server::Shard& shard) {
 
 }  // namespace
 
-WorldCut::WorldCut(const WorldCutOptions& options) : options_(options), shards_(options.shards) {}
+// Where a round is its own marker an order may come too late.
+WorldCut::WorldCut(const WorldCutOptions& options)
+    : options_(options),
+      shards_(options.shards),
+      excused_(options.by_rounds && options.kind == CutKind::kCheckpoints) {}
 
 void WorldCut::Begin() {
   scheduler::CheckpointOptions orders = {
@@ -52,6 +56,7 @@ void WorldCut::Look(Nanos now, const wire::Roster& roster, bool running, wire::O
     orders_->OnCommitted(now, whole->clock, "");
   }
   orders_->Look(now, 0, roster, out);
+  if (ended_at().has_value() && !violation_.has_value()) CheckEnd(*ended_at());
   const std::vector<Clock> given_up = orders_->TakeGivenUp();
   if (!given_up.empty() && !excused_ && !violation_.has_value()) {
     violation_ = absl::StrCat("C2: the cut of clock ", given_up[0], " is given up");
@@ -117,14 +122,27 @@ int64_t WorldCut::DueAt(const server::Shard& shard, BucketId bucket, Clock clock
 }
 
 void WorldCut::Check(const server::Shard& shard, Clock clock) {
+  const std::string where = absl::StrCat("C1: shard ", Index(shard.id()));
+  if (shard.policy().clocks().Min() < clock && !options_.by_rounds) {
+    violation_ = absl::StrCat(where, " is captured at clock ", clock, " before all are there");
+  }
   if (options_.by_rounds && !options_.all_micro_batches) return;  // some are left out
   const auto& counts = shard.store().counts()->buckets();
   for (uint32_t b = 0; b < counts.size() && !violation_.has_value(); ++b) {
     int64_t due = 0;
     for (Clock c = 0; c < clock; ++c) due += DueAt(shard, BucketId{b}, c);
     if (counts[b].sum == due) continue;
-    violation_ = absl::StrCat("C1: shard ", Index(shard.id()), " bucket ", b,
-                              " is captured at clock ", clock, " with other updates");
+    violation_ =
+        absl::StrCat(where, " bucket ", b, " is captured at clock ", clock, " with other updates");
+  }
+}
+
+void WorldCut::CheckEnd(Clock clock) {
+  for (const OfShard& shard : shards_) {
+    for (const auto& [at, sum] : shard.taken) {
+      if (at.second < clock) continue;
+      violation_ = absl::StrCat("C3: the job ends at clock ", clock, ", which has been begun");
+    }
   }
 }
 

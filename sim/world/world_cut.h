@@ -3,6 +3,7 @@
 //
 // C1 What is captured at clock C is the sum of all updates of clocks below C that the shard has
 // taken, each once, and of no other; of bsp, of each micro-batch of those clocks.
+// C3 Where the job ends at a clock no update of that, or of a later one, has been taken.
 // C2 Where nobody is lost and nothing goes astray no cut is given up.
 // That nobody stays bound is the world's own S5.
 #pragma once
@@ -16,7 +17,7 @@
 
 #include "base/fingerprint.h"
 #include "base/ids.h"
-#include "scheduler/checkpoint_orders.h"
+#include "scheduler/checkpoints/checkpoint_orders.h"
 #include "server/shard/shard.h"
 #include "server/store/capture.h"
 #include "sim/world/world_mutant.h"
@@ -74,6 +75,7 @@ class WorldCut {
     std::map<std::pair<BucketId, Clock>, int64_t> taken;  // sums of pushes
   };
   void Check(const server::Shard& shard, Clock clock);
+  void CheckEnd(Clock clock);
   int64_t DueAt(const server::Shard& shard, BucketId bucket, Clock clock) const;
 
   WorldCutOptions options_;

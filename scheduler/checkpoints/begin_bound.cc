@@ -1,4 +1,4 @@
-#include "scheduler/begin_bound.h"
+#include "scheduler/checkpoints/begin_bound.h"
 
 #include <algorithm>
 #include <utility>

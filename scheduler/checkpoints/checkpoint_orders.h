@@ -2,7 +2,7 @@
 // the scheduler's shell beside the coordinator: what is written changes nothing of the training.
 //
 //   scheduler -> workers     Bound C, where the cut is to be an aligned one
-//   (scheduler/begin_bound.h) scheduler -> shards      Checkpoint C: a clock that none has come to,
+//   (scheduler/checkpoints/begin_bound.h) scheduler -> shards      Checkpoint C: a clock that none has come to,
 //   as far as is known shard -> scheduler       Captured C; the workers are set free when all have
 //   said it shard -> scheduler       Written C: its part is on the disk; or it failed; or too late,
 //   with
@@ -37,7 +37,7 @@
 
 #include "base/fingerprint.h"
 #include "base/ids.h"
-#include "scheduler/begin_bound.h"
+#include "scheduler/checkpoints/begin_bound.h"
 #include "wire/message.h"
 #include "wire/outbox.h"
 
@@ -130,6 +130,7 @@ class CheckpointOrders {
   BeginBound bound_;
   Stage stage_ = Stage::kIdle;
   Clock clock_ = 0;                   // of what is under way
+  bool under_bound_ = false;          // shards were told where all workers were bound
   std::optional<Nanos> waits_since_;  // for the rest of those who are to answer
   std::set<ShardId> captured_;
   std::set<ShardId> unwritten_;  // that have said so, of an end

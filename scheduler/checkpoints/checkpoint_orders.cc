@@ -1,4 +1,4 @@
-#include "scheduler/checkpoint_orders.h"
+#include "scheduler/checkpoints/checkpoint_orders.h"
 
 #include <algorithm>
 #include <cstring>
@@ -29,7 +29,7 @@ void CheckpointOrders::Look(Nanos now, Clock newest, const wire::Roster& roster,
   if (stopped_ || options_.shards.empty()) return;
   if (stage_ == Stage::kIdle) BeginNext(now);
   if (stage_ == Stage::kBinding && !binds()) Capture(now, clock_, out);
-  if (bound_.holds()) LookAtBound(now, roster, out);
+  if (stage_ == Stage::kBinding || under_bound_) LookAtBound(now, roster, out);
   bound_.Look(now, roster, out);
 }
 
@@ -52,8 +52,7 @@ void CheckpointOrders::LookAtBound(Nanos now, const wire::Roster& roster, wire::
   if (!at.has_value()) return;
   if (stage_ == Stage::kCapturing) {
     // One that has joined since turned out not to be bound.
-    const bool captured = captured_.size() == options_.shards.size();
-    if (!captured && *at != clock_) GiveUp();
+    if (captured_.size() < options_.shards.size() && *at != clock_) GiveUp();
     return;
   }
   if (stage_ != Stage::kBinding) return;
@@ -72,10 +71,11 @@ void CheckpointOrders::LookAtBound(Nanos now, const wire::Roster& roster, wire::
 void CheckpointOrders::Capture(Nanos now, Clock clock, wire::Outbox* out) {
   stage_ = Stage::kCapturing;
   clock_ = clock;
+  under_bound_ = binds();
   captured_.clear();
   unwritten_.clear();
   parts_.clear();
-  waits_since_ = binds() ? std::optional(now) : std::nullopt;
+  waits_since_ = under_bound_ ? std::optional(now) : std::nullopt;
   for (const ShardId shard : options_.shards) {
     wire::Message order;
     order.type = wire::MessageType::kCheckpoint;
@@ -170,12 +170,15 @@ void CheckpointOrders::GiveUp() {
   // An end may be tried again at the same clock; what is unfinished then goes at last.
   if (stage_ != Stage::kBinding && !ending_) given_up_.push_back(clock_);
   stage_ = Stage::kIdle;
+  under_bound_ = false;
   if (!ending_) bound_.Lift();
 }
 
 void CheckpointOrders::Fail(Nanos now, const std::string& why) {
   ++failed_;
   failed_at_ = now;
+  // Who waits there is to go on.
+  if (options_.aligned) newest_ = std::max(newest_, clock_);
   if (!std::exchange(said_failed_, true)) {
     news_.push_back(absl::StrCat("checkpoint ", clock_, " is not written, and ",
                                  ending_ ? "is tried again: " : "training goes on: ", why));
@@ -189,6 +192,7 @@ void CheckpointOrders::AddTo(Fingerprint* f) const {
   f->Add(clock_);
   f->Add(newest_);
   f->Add(lead_);
+  f->Add(under_bound_);
   f->Add(waits_since_.has_value());
   f->Add(captured_.size());
   for (const ShardId shard : captured_) f->Add(shard);
