@@ -126,7 +126,10 @@ void CheckpointOrders::OnWritten(Nanos now, ShardId shard, const wire::Message& 
     // Twice what it was late by, at least: after some orders one comes in time.
     newest_ = std::max(newest_, written->frontier);
     lead_ = std::max({2 * lead_, 2 * (written->frontier - clock_), Clock{1}});
-    return GiveUp();
+    GiveUp();
+    // It has an update of somebody who is lost and was ahead: the others have to come there too.
+    if (ending_) bound_.Bind(written->frontier, 1);
+    return;
   }
   if (message.clock != clock_ || parts_.contains(shard)) return;
   if (!written->error.empty()) return OnUnwritten(now, shard, written->error);

@@ -30,11 +30,11 @@ WorldOptions Small(const std::string& policy, CutKind cut, FaultBudget faults, u
           .cut = cut};
 }
 
-// Those that have checkpoints. Under the first two a round is its own marker, and only an end has a
+// Those that have checkpoints. Under the first a round is its own marker, and only an end has a
 // bound.
-const char* const kPolicies[] = {
-    "bsp",      "backup:b=1",           "ssp:s=0",      "ssp:s=1",    "async",
-    "essp:s=1", "dssp:lower=0,upper=1", "softsync:n=1", "value:v0=1", "dcasgd:lambda=0.04,m=0"};
+const char* const kPolicies[] = {"bsp",          "ssp:s=0",    "ssp:s=1",
+                                 "async",        "essp:s=1",   "dssp:lower=0,upper=1",
+                                 "softsync:n=1", "value:v0=1", "dcasgd:lambda=0.04,m=0"};
 
 // 60,000, or as many as SOAPSTONE_STATES says: the long campaign.
 uint64_t StatesMax() {
