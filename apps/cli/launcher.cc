@@ -140,6 +140,7 @@ int Launcher::Run() {
     children_.clear();  // kills what runs
     return absl::IsResourceExhausted(started) ? kExitConfig : kExitInternal;
   }
+  if (stop_->code == kExitStopped && asked_.has_value()) stop_->code = *asked_;  // not to go on
   ShowEnd();
   // What is missing from the table may be what it is asked for; whoever ends it early wants none.
   return unread_reports_ && stop_->code == kExitOk ? asked_.value_or(kExitInternal) : stop_->code;
