@@ -159,9 +159,13 @@ void TidyCheckpoints(const std::string& folder) {
   checkpoint::RemoveUnfinished(checkpoint::RealDisk().get(), folder).IgnoreError();
 }
 
-void RemoveFolder(const std::string& path) {
+// Checkpoints that the job did not ask for go when it is done with them.
+void RemoveOwnCheckpoints(const std::string& folder, bool finished) {
+  const absl::StatusOr<std::vector<int64_t>> clocks =
+      checkpoint::ClocksIn(checkpoint::RealDisk().get(), folder);
+  if (!clocks.ok() || (!finished && !clocks->empty())) return;
   std::error_code error;
-  std::filesystem::remove_all(path, error);
+  std::filesystem::remove_all(folder, error);
 }
 
 // What it writes can be written, and what it keeps in memory fits. `all_here`: no process of it is
@@ -414,7 +418,7 @@ int Train(const NodeFlags& flags, Hosts* hosts, const Planners& planners) {
   bool finished = false;
   int code = RunToItsEnd(*std::move(options), &console, &job, &finished);
   TidyCheckpoints(job.output().checkpoint_path());
-  if (own_checkpoints) RemoveFolder(job.output().checkpoint_path());
+  if (own_checkpoints) RemoveOwnCheckpoints(job.output().checkpoint_path(), finished);
   if (!record_path.empty()) code = SayRecorded(record_path, code, &console);
   const absl::Status joined = JoinOutputs(job, finished, &console);
   if (!joined.ok()) code = SayConfigError(kSoapstone, joined);
