@@ -122,7 +122,7 @@ void RunningReplanner::Take(Nanos now, const SlownessReport& slowness) {
   if (work_.has_value() || found_ || devices() < 2 || slowness.slowness.empty()) return;
   if (looked_at_.has_value() && now - *looked_at_ < kPause) return;
   looked_at_ = now;
-  work_.emplace();
+  work_ = Work();
   work_->slowness = SlownessOfSeats(slowness.slowness, devices());
   work_->path = absl::StrCat(log_dir_, "/replan-", ++searches_, ".strategy.textproto");
 }
@@ -212,7 +212,7 @@ std::string RunningReplanner::OnEnded(Nanos now) {
   }
   const absl::StatusOr<std::pair<Nanos, Nanos>> steps = StepsOf(work_->output);
   if (!steps.ok()) return std::string(steps.status().message());
-  const std::string why = WhyNotReplanned(TimesNow(now, steps->first, steps->second));
+  std::string why = WhyNotReplanned(TimesNow(now, steps->first, steps->second));
   found_ = why.empty();
   return why;
 }

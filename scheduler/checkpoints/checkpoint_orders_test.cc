@@ -60,7 +60,7 @@ class CheckpointOrdersTest : public testing::Test {
     }
     return said;
   }
-  void Bounded(Clock clock, std::vector<uint32_t> workers = {0, 1}) {
+  void Bounded(Clock clock, const std::vector<uint32_t>& workers = {0, 1}) {
     for (const uint32_t worker : workers) {
       wire::Message message;
       message.type = wire::MessageType::kBounded;

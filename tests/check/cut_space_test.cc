@@ -43,7 +43,7 @@ uint64_t StatesMax() {
 }
 
 ExploreReport Tried(const std::string& name, const WorldOptions& options) {
-  const ExploreReport report = Explore(*World::Make(options), {.states_max = StatesMax()});
+  ExploreReport report = Explore(*World::Make(options), {.states_max = StatesMax()});
   std::printf("%-24s %-34s %8llu states %9llu transitions %s\n", options.shape.policy.spec.c_str(),
               name.c_str(), static_cast<unsigned long long>(report.states),
               static_cast<unsigned long long>(report.transitions),
