@@ -24,6 +24,17 @@ absl::StatusOr<Image> Image::Open(Disk* disk, const std::string& root,
   return image;
 }
 
+absl::Status Image::CheckAllThere() const {
+  for (const auto& [name, pieces] : pieces_) {
+    uint64_t there = 0;
+    for (const Piece& piece : pieces) there += piece.slice.of.end - piece.slice.of.begin;
+    const uint64_t all = WholeBox(pieces[0].slice.of.box.shape).elements();
+    if (there >= all) continue;
+    return absl::DataLossError(absl::StrCat(name, " has ", there, " of ", all, " elements"));
+  }
+  return absl::OkStatus();
+}
+
 std::vector<Image::Param> Image::Params() const {
   std::vector<Param> params;
   for (const auto& [name, pieces] : pieces_) {

@@ -43,6 +43,10 @@ class Image {
   // By name. Of slices that differ in moments or steps, which Fill refuses, the first one's.
   std::vector<Param> Params() const;
 
+  // All elements of each parameter may be there, for there are as many. So no shape is larger than
+  // what the files have, and work on all of it is bounded by their bytes. Error: DataLoss.
+  absl::Status CheckAllThere() const;
+
   // Elements [begin, begin + n) of a box of a parameter, whatever boxes it was written in. Errors:
   // DataLoss where what is read is not as it was written; InvalidArgument where some are missing,
   // or were not at one step, or the parameter had another shape.

@@ -28,6 +28,7 @@ static_assert(std::endian::native == std::endian::little, "the format is little-
 constexpr size_t kAlignment = 8;
 constexpr uint64_t kHeaderBytesMax = 100'000'000;
 constexpr uint64_t kSyncEvery = uint64_t{64} << 20;
+constexpr uint64_t kBytesMax = uint64_t{1} << 62;  // of a file: sums of offsets are numbers too
 constexpr char kFirst[] = ".first";
 constexpr char kSecond[] = ".second";
 constexpr char kSteps[] = ".steps";
@@ -122,6 +123,7 @@ bool ParseRanges(absl::string_view text, Box* box) {
   for (const absl::string_view range : absl::StrSplit(text, ',')) {
     std::vector<int64_t> ends;
     if (!ParseNumbers(range, ':', &ends) || ends.size() != 2) return false;
+    if (ends[0] < 0 || ends[1] < ends[0]) return false;
     box->begin.push_back(ends[0]);
     box->extent.push_back(ends[1] - ends[0]);
   }
@@ -192,7 +194,7 @@ std::vector<StoredSlice> SlicesOf(const nlohmann::json& header, uint64_t data_at
     StoredSlice& slice = slices[name];
     const auto begin = WholeFrom<uint64_t>(entry.at("data_offsets").at(0));
     const auto end = WholeFrom<uint64_t>(entry.at("data_offsets").at(1));
-    if (!ParseSliceName(name, header.at(kMetadata), &slice) || end < begin ||
+    if (!ParseSliceName(name, header.at(kMetadata), &slice) || end < begin || end > kBytesMax ||
         entry.at("dtype") != "F32" ||
         (end - begin) / sizeof(float) != slice.of.end - slice.of.begin) {
       throw nlohmann::json::out_of_range::create(401, "no slice: " + key, &entry);

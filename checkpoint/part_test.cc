@@ -84,6 +84,8 @@ TEST(PartTest, WhatIsMissingIsNamed) {
               HasSubstr("lacks fc1.weight[100000,100005)"));
   EXPECT_THAT(image->Fill("fc2.weight", WholeBox({10}), 0, target).message(),
               HasSubstr("lacks fc2.weight[0,10)"));
+  EXPECT_THAT(image->CheckAllThere().message(), HasSubstr("fc1.weight has 150000 of 300000"));
+  EXPECT_TRUE(Image::Open(&written.disk, "d", Written().manifest)->CheckAllThere().ok());
 }
 
 // A parameter of 6 x 8 x 3 that two strategies cut, each in its own way.

@@ -92,8 +92,10 @@ bool CheckpointKeeper::Take(Nanos now, const wire::Message& message) {
 }
 
 void CheckpointKeeper::EndBy(End end) {
-  if (end_.has_value()) return;
+  const bool under_way = end_.has_value();
+  if (under_way && (!end_->or_goes_on || end.or_goes_on)) return;
   end_ = std::move(end);
+  if (under_way) return;
   said_too_late_ = false;
   orders_.End();
 }

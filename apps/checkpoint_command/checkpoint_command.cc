@@ -22,6 +22,7 @@
 #include "apps/cli/job_source.h"
 #include "base/counted.h"
 #include "base/exit_codes.h"
+#include "base/plain_text.h"
 #include "base/status_macros.h"
 #include "checkpoint/disk.h"
 #include "checkpoint/folder.h"
@@ -88,7 +89,8 @@ class CheckpointTeller {
 
  private:
   void Say(const OrderedJson& json, const std::string& text) const {
-    std::cout << (flags_.json ? json.dump(2) + "\n" : text);
+    constexpr auto kReplace = OrderedJson::error_handler_t::replace;
+    std::cout << (flags_.json ? json.dump(2, ' ', false, kReplace) + "\n" : text);
   }
   // The one that is named; else the newest that has a manifest.
   absl::StatusOr<wire::Checkpoint> One() const {
@@ -189,7 +191,7 @@ class CheckpointTeller {
                                  {"slices", param.slices},
                                  {"steps", param.steps},
                                  {"moments", param.moments}});
-      absl::StrAppend(&text, param.name, " [", absl::StrJoin(param.shape, ","),
+      absl::StrAppend(&text, PlainText(param.name), " [", absl::StrJoin(param.shape, ","),
                       "]: ", Counted(param.slices, "slice"), " of ", Counted(param.steps, "step"),
                       ", ", Counted(param.moments, "moment"), "\n");
     }
@@ -200,8 +202,8 @@ class CheckpointTeller {
   // Among checkpoints it would be in the way of the job.
   absl::Status CheckApartFromFolder() const {
     std::error_code error;
-    const fs::path out = fs::weakly_canonical(flags_.out, error);
-    const fs::path folder = fs::weakly_canonical(place_.folder, error);
+    const fs::path out = fs::weakly_canonical(fs::absolute(flags_.out, error), error);
+    const fs::path folder = fs::weakly_canonical(fs::absolute(place_.folder, error), error);
     for (fs::path above = out.parent_path(); above != above.root_path();
          above = above.parent_path()) {
       if (above != folder) continue;
@@ -215,6 +217,7 @@ class CheckpointTeller {
     SOAP_RETURN_IF_ERROR(CheckApartFromFolder());
     SOAP_ASSIGN_OR_RETURN(checkpoint::Image image,
                           checkpoint::Image::Open(disk_.get(), place_.folder, manifest));
+    SOAP_RETURN_IF_ERROR(image.CheckAllThere());
     const std::vector<checkpoint::Image::Param> params = image.Params();
     std::vector<models::TensorOutline> outlines;
     for (const auto& param : params) outlines.push_back({.name = param.name, .shape = param.shape});

@@ -203,7 +203,7 @@ void Launcher::WaitForEvents() {
   std::vector<int> readable = {signal_fd_};
   for (const auto& child : children_) child->AppendFds(&readable);
   if (options_.hosts != nullptr) options_.hosts->AppendFds(&readable);
-  if (options_.replanner != nullptr) options_.replanner->AppendFds(&readable);
+  if (looks_for_strategy()) options_.replanner->AppendFds(&readable);
   std::vector<pollfd> fds;
   for (const int fd : readable) fds.push_back({.fd = fd, .events = POLLIN});
   poll(fds.data(), fds.size(), kChildrenPollMillis);

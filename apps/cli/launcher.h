@@ -79,7 +79,7 @@ class Launcher {
   // After Run: the job was trained, whether or not files of its result could be written.
   bool finished() const { return finished_; }
   // After Run: the job stopped at a clock, and is to go on by the replanner's strategy.
-  bool replanned() const { return replanning_ && stop_->code == kExitStopped; }
+  bool replanned() const { return stop_.has_value() && stop_->code == kExitStopped; }
   // After Run: what the scheduler reported, if it did; closing counters of nodes.
   const std::optional<ResultReport>& result() const { return result_; }
   const std::vector<NodeReport>& nodes() const { return nodes_; }
@@ -115,6 +115,7 @@ class Launcher {
   void OnSchedulerEnded(const Launched& child);
   void Fail(const Launched& child, int code);
   void BeginStop(int code, std::string reason, Nanos grace);
+  bool looks_for_strategy() const;
   void LookForStrategy();
   void AwaitListening();
   void AwaitScheduler();
@@ -141,8 +142,8 @@ class Launcher {
   bool nodes_started_ = false;
   bool training_ = false;  // past the start barrier
   bool unread_reports_ = false;
-  bool replanning_ = false;   // the scheduler was told to stop for another strategy
-  std::optional<int> asked_;  // the exit code of the first signal that asked for the end
+  std::optional<Nanos> stops_by_;  // the scheduler was told to stop for another strategy
+  std::optional<int> asked_;       // the exit code of the first signal that asked for the end
   std::vector<std::string> recent_news_;
   std::optional<ResultReport> result_;
   std::vector<NodeReport> nodes_;

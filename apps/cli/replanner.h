@@ -29,6 +29,8 @@ class Replanner {
   virtual std::vector<std::string> Turn(Nanos now) = 0;
   // A strategy is there that is worth the stop.
   virtual bool found() const = 0;
+  // What was found is not taken: the job has not come to stop.
+  virtual void GiveUp() = 0;
   // The run ends: nothing more of it is planned. True: `config` has got what was found.
   virtual bool End(wire::JobConfig* config) = 0;
 };

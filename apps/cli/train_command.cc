@@ -311,7 +311,8 @@ namespace {
 bool GiveCheckpoints(wire::JobConfig* config) {
   wire::Output& output = *config->mutable_output();
   if (output.log_dir().empty()) output.set_log_dir(DefaultLogDir());
-  if (!output.checkpoint_path().empty()) return false;
+  const bool asks = !output.resume().empty() || output.checkpoint_every() > 0;
+  if (!output.checkpoint_path().empty() || asks) return false;  // the latter is refused
   output.set_checkpoint_path(output.log_dir() + "/replan");
   output.set_checkpoint_every(kNeverDue);
   output.set_resume("0");
@@ -331,9 +332,22 @@ int RunToItsEnd(LauncherOptions options, Console* console, wire::JobConfig* conf
     if (replanner == nullptr) return code;
     const bool found = replanner->End(config);
     if (!launcher.replanned() || !found) return code;
-    config->mutable_output()->set_resume("auto");
+    // From the stop's own checkpoint, or not at all: an earlier one would be no stop.
+    const std::string& folder = config->output().checkpoint_path();
+    const auto clocks = checkpoint::ClocksIn(checkpoint::RealDisk().get(), folder);
+    if (!clocks.ok()) return SayConfigError(kSoapstone, clocks.status());
+    config->mutable_output()->set_resume(absl::StrCat(clocks->empty() ? -1 : clocks->back()));
     absl::StatusOr<LauncherOptions> next = PrepareLaunch(*config);
-    if (!next.ok()) return SayConfigError(kSoapstone, next.status());
+    if (!next.ok()) {
+      console->Line(absl::StrCat("--replan: what was found does not run: ", next.status().message(),
+                                 "; going on as before"));
+      config->mutable_cluster()->set_strategy(same.config.cluster().strategy());
+      next = PrepareLaunch(*config);
+    }
+    if (!next.ok()) {
+      console->Line(absl::StrCat("--replan: go on with --checkpoint=", folder, " --resume=auto"));
+      return SayConfigError(kSoapstone, next.status());
+    }
     options = *std::move(next);
     options.key = same.key;
     options.http = same.http;
@@ -341,7 +355,8 @@ int RunToItsEnd(LauncherOptions options, Console* console, wire::JobConfig* conf
     options.utf8 = same.utf8;
     options.replanner = replanner;
     SayNotes(kSoapstone, options.notes);
-    console->Line(absl::StrCat("--replan: going on by ", config->cluster().strategy()));
+    console->Line(absl::StrCat("--replan: going on from clock ", clocks->back(), " by ",
+                               config->cluster().strategy()));
     replanner->Begin(NodeLoop::Now(), *config, options.log_dir);
   }
 }
@@ -383,6 +398,7 @@ int Train(const NodeFlags& flags, Hosts* hosts, const Planners& planners) {
   for (const std::string& variable : flags.variables) {
     std::cerr << kSoapstone << ": from the environment: " << variable << "\n";
   }
+  if (flags.check && flags.replan) GiveCheckpoints(&*config);
   if (flags.print_config || flags.check) {
     return PrintOrCheckTrain(flags, *std::move(config), hosts);
   }
@@ -402,8 +418,10 @@ int Train(const NodeFlags& flags, Hosts* hosts, const Planners& planners) {
   if (opened != kExitOk) return opened;
   if (replans) {
     const absl::StatusOr<int> begun = BeginReplanning(planners.replanner, &*options);
+    const bool goes = begun.ok() && *begun == kExitOk;
+    if (!goes && own_checkpoints) RemoveOwnCheckpoints(config->output().checkpoint_path(), false);
     if (!begun.ok()) return SayConfigError(kSoapstone, begun.status());
-    if (*begun != kExitOk) return *begun;
+    if (!goes) return *begun;
   }
   ForgetNodeVariables();  // the children's job file has them
   OutputThread output(&std::cout, STDOUT_FILENO);

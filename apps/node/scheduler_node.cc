@@ -224,8 +224,7 @@ void SchedulerNode::Abort(Nanos now, int32_t code, std::string why) {
 bool SchedulerNode::EndWithCheckpoint(Nanos now, wire::Notice end, Nanos grace_ns,
                                       bool or_goes_on) {
   if (checkpoints_ == nullptr) return false;
-  if (checkpoints_->ending()) return true;
-  if (coordinator_.phase() != Coordinator::Phase::kRunning) return false;
+  if (!checkpoints_->ending() && coordinator_.phase() != Coordinator::Phase::kRunning) return false;
   checkpoints_->EndBy({.notice = std::move(end), .by = now + grace_ns, .or_goes_on = or_goes_on});
   return true;
 }

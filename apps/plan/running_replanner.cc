@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <iostream>
 #include <nlohmann/json.hpp>
 #include <system_error>
 #include <utility>
@@ -80,6 +81,9 @@ absl::StatusOr<int> RunningReplanner::Prepare(const wire::JobConfig& config) {
   if (!machine_given_.empty()) SOAP_RETURN_IF_ERROR(CheckMachineFile(machine_given_, config));
   if (!inputs_->files().machine.empty()) return kExitOk;  // auto has measured them
   SOAP_ASSIGN_OR_RETURN(const std::shared_ptr<const Job> job, PrepareJob(config));
+  std::cerr << "soapstone: --replan: measuring "
+            << (machine_given_.empty() ? "this machine as the workers share it, and " : "")
+            << "what " << config.model() << " takes" << std::endl;
   InputsProbe probe = ProbeOf(config, *job);
   probe.machine_path = machine_given_;
   const ScratchFolder scratch;
@@ -121,9 +125,11 @@ void RunningReplanner::Take(Nanos now, const ProgressReport& progress) {
 void RunningReplanner::Take(Nanos now, const SlownessReport& slowness) {
   if (work_.has_value() || found_ || devices() < 2 || slowness.slowness.empty()) return;
   if (looked_at_.has_value() && now - *looked_at_ < kPause) return;
+  std::vector<double> seats = SlownessOfSeats(slowness.slowness, devices());
+  if (std::all_of(seats.begin(), seats.end(), [](double f) { return f == 1; })) return;
   looked_at_ = now;
   work_ = Work();
-  work_->slowness = SlownessOfSeats(slowness.slowness, devices());
+  work_->slowness = std::move(seats);
   work_->path = absl::StrCat(log_dir_, "/replan-", ++searches_, ".strategy.textproto");
 }
 

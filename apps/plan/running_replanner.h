@@ -56,6 +56,10 @@ class RunningReplanner final : public Replanner {
   void AppendFds(std::vector<int>* fds) const override;
   std::vector<std::string> Turn(Nanos now) override;
   bool found() const override { return found_; }
+  void GiveUp() override {
+    found_ = false;
+    work_.reset();
+  }
   bool End(wire::JobConfig* config) override;
 
  private:

@@ -1,12 +1,11 @@
 // CheckpointOrders: when shards are captured for a checkpoint, and when one is whole. A value of
 // the scheduler's shell beside the coordinator: what is written changes nothing of the training.
 //
-//   scheduler -> workers     Bound C, where the cut is to be an aligned one
-//   (scheduler/checkpoints/begin_bound.h) scheduler -> shards      Checkpoint C: a clock that none
-//   has come to, as far as is known shard -> scheduler       Captured C; the workers are set free
-//   when all have said it shard -> scheduler       Written C: its part is on the disk; or it
-//   failed; or too late, with
-//                            the clock that the shard has come to
+//   scheduler -> workers     Bound C, where the cut is to be an aligned one (begin_bound.h)
+//   scheduler -> shards      Checkpoint C: a clock that none has come to, as far as is known
+//   shard -> scheduler       Captured C; the workers are set free when all have said it
+//   shard -> scheduler       Written C: its part is on the disk; it failed; or it comes too late,
+//                            with the clock that the shard has come to
 //   all written              the shell commits it, and says so here; then the next is ordered
 //
 // Where a round is its own marker (bsp) checkpoints need no bound, and nobody waits. An end with a
