@@ -361,10 +361,21 @@ int RunToItsEnd(LauncherOptions options, Console* console, wire::JobConfig* conf
   }
 }
 
+void SayVariables(const NodeFlags& flags) {
+  for (const std::string& variable : flags.variables) {
+    std::cerr << kSoapstone << ": from the environment: " << variable << "\n";
+  }
+}
+
 // Before it runs. Returns kExitOk, or the code to end with.
-absl::StatusOr<int> BeginReplanning(Replanner* replanner, LauncherOptions* options) {
-  SOAP_ASSIGN_OR_RETURN(const int code, replanner->Prepare(options->config));
-  if (code != kExitOk) return code;
+absl::StatusOr<int> BeginReplanning(Replanner* replanner, bool own_checkpoints,
+                                    LauncherOptions* options) {
+  const absl::StatusOr<int> prepared = replanner->Prepare(options->config);
+  if (!prepared.ok() || *prepared != kExitOk) {
+    const std::string& folder = options->config.output().checkpoint_path();
+    if (own_checkpoints) RemoveOwnCheckpoints(folder, false);
+    return prepared;
+  }
   options->replanner = replanner;
   replanner->Begin(NodeLoop::Now(), options->config, options->log_dir);
   return kExitOk;
@@ -395,9 +406,7 @@ int Train(const NodeFlags& flags, Hosts* hosts, const Planners& planners) {
   }
   const absl::Status apart = CheckFilesApart(*config, flags);
   if (!apart.ok()) return SayConfigError(kSoapstone, apart);
-  for (const std::string& variable : flags.variables) {
-    std::cerr << kSoapstone << ": from the environment: " << variable << "\n";
-  }
+  SayVariables(flags);
   if (flags.check && flags.replan) GiveCheckpoints(&*config);
   if (flags.print_config || flags.check) {
     return PrintOrCheckTrain(flags, *std::move(config), hosts);
@@ -417,11 +426,10 @@ int Train(const NodeFlags& flags, Hosts* hosts, const Planners& planners) {
   const int opened = hosts == nullptr ? kExitOk : hosts->Open(options->config);
   if (opened != kExitOk) return opened;
   if (replans) {
-    const absl::StatusOr<int> begun = BeginReplanning(planners.replanner, &*options);
-    const bool goes = begun.ok() && *begun == kExitOk;
-    if (!goes && own_checkpoints) RemoveOwnCheckpoints(config->output().checkpoint_path(), false);
+    const absl::StatusOr<int> begun =
+        BeginReplanning(planners.replanner, own_checkpoints, &*options);
     if (!begun.ok()) return SayConfigError(kSoapstone, begun.status());
-    if (!goes) return *begun;
+    if (*begun != kExitOk) return *begun;
   }
   ForgetNodeVariables();  // the children's job file has them
   OutputThread output(&std::cout, STDOUT_FILENO);
