@@ -370,7 +370,7 @@ void SayVariables(const NodeFlags& flags) {
 // Before it runs. Returns kExitOk, or the code to end with.
 absl::StatusOr<int> BeginReplanning(Replanner* replanner, bool own_checkpoints,
                                     LauncherOptions* options) {
-  const absl::StatusOr<int> prepared = replanner->Prepare(options->config);
+  absl::StatusOr<int> prepared = replanner->Prepare(options->config);
   if (!prepared.ok() || *prepared != kExitOk) {
     const std::string& folder = options->config.output().checkpoint_path();
     if (own_checkpoints) RemoveOwnCheckpoints(folder, false);
