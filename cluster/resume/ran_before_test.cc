@@ -40,7 +40,9 @@ class RanBeforeTest : public testing::Test {
     return before.has_value() ? before->clock() : -1;
   }
 
-  const std::string folder_ = testing::TempDir() + "/ran_before_test";
+  // Of this test alone: others of the fixture run at the same time.
+  const std::string folder_ = testing::TempDir() + "/ran_before_test_" +
+                              testing::UnitTest::GetInstance()->current_test_info()->name();
   wire::JobConfig config_;
 };
 

@@ -15,8 +15,8 @@ import unittest
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 BIN = None
 # What each code means to whoever starts processes: ok, again, or never; stopped: somebody asked for the end.
-MEANING = {"Ok": "ok", "ReplayDiffers": "never", "Internal": "never", "Broken": "never", "Config": "never",
-           "NotFinite": "never", "Interrupted": "stopped", "PeerLost": "again", "Terminated": "stopped"}
+MEANING = {"Ok": "ok", "ReplayDiffers": "never", "Internal": "never", "Stopped": "again", "Broken": "never",
+           "Config": "never", "NotFinite": "never", "Interrupted": "stopped", "PeerLost": "again", "Terminated": "stopped"}
 
 
 def exit_codes():

@@ -18,6 +18,11 @@ PLANTED = {
     "a block that is not to be formatted": ("base/spec.cc", "/* clang-format off */\nint  Misformatted( );\n",
                                             r"base/spec.cc:\d+: formatting is turned off"),
     "a word about formatting": ("base/spec.cc", "// What clang-format takes off.\n", None),
+    "a folder of all tests of a fixture": (
+        "security/job_keys_test.cc", "struct Planted {\n  std::string path_ = testing::TempDir() + \"/planted\";\n};\n",
+        r"security/job_keys_test.cc:\d+: a folder of all tests"),
+    "a folder of one test": (
+        "security/job_keys_test.cc", "struct Planted {\n  std::string path_ =\n      Name(testing::TempDir(), test->name());\n};\n", None),
     "a function of 61 lines": ("base/spec.cc", long_function(61), r"base/spec.cc:\d+: a function of 61 lines.*Long"),
     "a function of 60 lines": ("base/spec.cc", long_function(60), None),
     "a function of 61 lines with a default argument": (

@@ -35,6 +35,9 @@ TOP_FOLDERS_MAX = 25
 NOT_SOURCES = {".git", "build", "runs"}  # as .gitignore
 CLANG_FORMAT = "clang-format-14"
 FORMATTED_AT_ONCE = 40
+# A field that is made from the folder for what tests leave, and what makes it this test's own.
+FIXTURES_FOLDER = re.compile(r"\b\w+_ = [^;]*\b(?:TempDir|temp_directory_path)\(\)[^;]*;")
+OF_ONE_TEST = re.compile(r"name\(\)|getpid\(\)")
 FORBIDDEN_STEMS = {"common", "util", "utils", "misc", "helper", "helpers", "manager"}
 # A file's name in prose, with or without its folder.
 FILE_NAME = re.compile(r"(?<![\w/.<>{}*$~-])((?:[\w.-]+/)*[\w-]+\.(?:h|cc|cu|cuh|py|proto|txt|sh|md|textproto|cmake|"
@@ -161,6 +164,17 @@ def too_many_fields(tree):
     return [f"{name}:{line}: {what} has {count} fields; at most {FIELDS_MAX}" for name in tree.of({".h", ".cc"})
             if str(pathlib.PurePath(name).parent) in ROOMS_OF_PARTS
             for line, what, count in fields(tree.text(name)) if count > FIELDS_MAX]
+
+
+def folders_of_all_tests(tree):
+    """Folders and files of a fixture that are not named for its test: a fixture's tests run at the same time."""
+    found = []
+    for name in tree.files:
+        if name.endswith("_test.cc"):
+            text = tree.text(name)
+            found += [f"{name}:{text.count(chr(10), 0, at.start()) + 1}: a folder of all tests of a fixture; name it for the test"
+                      for at in FIXTURES_FOLDER.finditer(text) if not OF_ONE_TEST.search(at.group())]
+    return found
 
 
 def crowded(tree):

@@ -22,6 +22,7 @@ from plants import PLANTED, REPLACED
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
 RULES = [rules.misformatted, rules.never_formatted, rules.too_long, rules.too_many_fields, rules.crowded,
+         rules.folders_of_all_tests,
          rules.named_for_nothing, rules.of_no_kind, rules.badly_named, rules.top_folders_that_differ,
          rules.files_that_are_gone,
          rules.forbidden_words,
