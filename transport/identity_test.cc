@@ -183,7 +183,7 @@ TEST(IdentityTest, WithKeysEachSpeaksInItsRoleWhatThatMaySay) {
   server.RequireKeys();
   for (const Role key : {Role::kNone, Role::kScheduler, Role::kServer, Role::kWorker}) {
     for (const Role name : kKeyed) {
-      for (uint8_t number = 1; number <= static_cast<uint8_t>(MessageType::kCaptured); ++number) {
+      for (uint8_t number = 1; number <= static_cast<uint8_t>(MessageType::kAskLeave); ++number) {
         const auto type = static_cast<MessageType>(number);
         const bool of_scheduler = std::count(std::begin(kSaidByTheSchedulerAlone),
                                              std::end(kSaidByTheSchedulerAlone), type) > 0;

@@ -106,6 +106,7 @@ inline std::vector<Message> HandMadeExamples() {
       Example(MessageType::kNotFinite, NotFinite{3, true, "fc1.weight"}),
       Example(MessageType::kCheckpoint, {}),
       Example(MessageType::kCaptured, {}),
+      Example(MessageType::kAskLeave, {}),
       Example(MessageType::kLinkLost, LostLink{Address::Of(ServerId{2}), "why"}),
       Example(MessageType::kPush, {}, payload),
       Example(MessageType::kClock, {}),

@@ -82,6 +82,8 @@ enum class MessageType : uint8_t {
   kBounded = 40,      // worker -> scheduler: `clock`, at or above that, is the first it will not
                       // begin. Body Bound, the one answered.
   kCaptured = 41,     // shard -> scheduler: it is captured at `clock`, and not written yet
+  kAskLeave = 42,     // server, worker -> scheduler: it has to leave. Where the job stops for that,
+                      // with a checkpoint, it goes on until then
   // server, worker -> scheduler: in a strict job the guarantee was broken. Body Notice.
   kBroken = 17,
   kNotFinite = 18,  // worker, shard -> scheduler: at `clock` training diverged. Body NotFinite.

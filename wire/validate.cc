@@ -72,6 +72,7 @@ constexpr TypeRule kTypes[] = {
     {.type = MessageType::kBound, .name = "bound", .body = kBodyIndex<Bound>},
     {.type = MessageType::kBounded, .name = "bounded", .body = kBodyIndex<Bound>},
     {.type = MessageType::kCaptured, .name = "captured"},
+    {.type = MessageType::kAskLeave, .name = "ask-leave"},
     {.type = MessageType::kShutdown, .name = "shutdown", .body = kBodyIndex<Notice>},
     {.type = MessageType::kBroken, .name = "broken", .body = kBodyIndex<Notice>},
     {.type = MessageType::kNotFinite, .name = "not-finite", .body = kBodyIndex<NotFinite>},

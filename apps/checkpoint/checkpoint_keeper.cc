@@ -8,6 +8,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "base/counted.h"
+#include "base/exit_codes.h"
 #include "base/status_macros.h"
 #include "base/steady_clock.h"
 #include "checkpoint/folder.h"
@@ -93,7 +94,9 @@ bool CheckpointKeeper::Take(Nanos now, const wire::Message& message) {
 
 void CheckpointKeeper::EndBy(End end) {
   const bool under_way = end_.has_value();
-  if (under_way && (!end_->or_goes_on || end.or_goes_on)) return;
+  // Who ends the job has the last word: where it was to go on, it does not.
+  const bool counts = !under_way || end_->or_goes_on || end_->notice.code == kExitStopped;
+  if (!counts || (under_way && end.or_goes_on)) return;
   end_ = std::move(end);
   if (under_way) return;
   said_too_late_ = false;
@@ -114,7 +117,8 @@ std::optional<wire::Notice> CheckpointKeeper::TakeEnd(Nanos now) {
     news_.push_back("the last clock is begun: the job ends with its model");
   }
   if (now < end_->by) return std::nullopt;
-  const End end = *std::exchange(end_, std::nullopt);
+  End end = *std::exchange(end_, std::nullopt);
+  if (end.notice.code == kExitStopped) end.notice.code = kExitPeerLost;  // not to go on at once
   orders_.GiveUpEnd();
   news_.push_back(absl::StrCat("no checkpoint was written in time: ",
                                end.or_goes_on ? "training goes on"

@@ -57,7 +57,7 @@ class CheckpointKeeper {
   // Commits what is whole, and orders the next. `trained` is of this run.
   void Look(Nanos now, const Trained& trained, const wire::Roster& roster, wire::Outbox* out);
   // As soon as all workers have come to one clock, and that is written. Of two ends the first is
-  // what counts, but for one after which training may go on.
+  // what counts, but for one after which training, or another run, goes on.
   void EndBy(End end);
   bool ending() const { return end_.has_value(); }
   // What the job ends with now; none: not yet. After each Look.

@@ -483,7 +483,7 @@ void Launcher::ShowEnd() {
     console_->Line(absl::StrCat("soapstone: ended with exit code ", kExitConfig, ": ", unwritten_));
     return;
   }
-  if (replanned()) return;  // it goes on
+  if (replanned() && options_.replanner != nullptr) return;  // it may go on
   std::string reason = stop_->reason;
   if (reason.empty())
     reason = !stop_->by.empty() || recent_news_.empty() ? stop_->by : recent_news_.back();

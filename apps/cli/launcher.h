@@ -78,7 +78,7 @@ class Launcher {
   int Run();
   // After Run: the job was trained, whether or not files of its result could be written.
   bool finished() const { return finished_; }
-  // After Run: the job stopped at a clock, and is to go on by the replanner's strategy.
+  // After Run: the job stopped at a clock, and is to go on by another strategy.
   bool replanned() const { return stop_.has_value() && stop_->code == kExitStopped; }
   // After Run: what the scheduler reported, if it did; closing counters of nodes.
   const std::optional<ResultReport>& result() const { return result_; }

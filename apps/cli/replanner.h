@@ -2,6 +2,7 @@
 // slowly than when it began. What the launcher asks of one; apps/plan/running_replanner.h is one.
 #pragma once
 
+#include <cstdint>
 #include <string>
 #include <vector>
 
@@ -31,8 +32,11 @@ class Replanner {
   virtual bool found() const = 0;
   // What was found is not taken: the job has not come to stop.
   virtual void GiveUp() = 0;
-  // The run ends: nothing more of it is planned. True: `config` has got what was found.
-  virtual bool End(wire::JobConfig* config) = 0;
+  // The run ends: nothing more of it is planned. True: `config` has got the strategy to go on by:
+  // what was found; or where it stopped because workers of the only team leave, these ranks, one
+  // for the others, which takes a second or two. Error: there is none for them, one line.
+  virtual absl::StatusOr<bool> End(const std::vector<uint32_t>& leaving,
+                                   wire::JobConfig* config) = 0;
 };
 
 }  // namespace soapstone::apps

@@ -10,6 +10,7 @@
 #include <iostream>
 #include <memory>
 #include <utility>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
@@ -319,8 +320,39 @@ bool GiveCheckpoints(wire::JobConfig* config) {
   return true;
 }
 
-// Runs it; and where it stops for another strategy, goes on by that from its checkpoint. `config`:
-// becomes that of the last run.
+// A job that has stopped, from its checkpoint: `config` has the strategy that was found, or for the
+// workers that stay. Where that of `before` runs and this does not, by that.
+absl::StatusOr<LauncherOptions> PrepareNext(const LauncherOptions& before, bool are_fewer,
+                                            Console* console, wire::JobConfig* config) {
+  // From the stop's own checkpoint, or not at all: an earlier one would be no stop.
+  const std::string& folder = config->output().checkpoint_path();
+  SOAP_ASSIGN_OR_RETURN(const std::vector<int64_t> clocks,
+                        checkpoint::ClocksIn(checkpoint::RealDisk().get(), folder));
+  const int64_t clock = clocks.empty() ? 0 : clocks.back();
+  config->mutable_output()->set_resume(absl::StrCat(clock));
+  absl::StatusOr<LauncherOptions> next = PrepareLaunch(*config);
+  if (!next.ok() && !are_fewer) {
+    console->Line(absl::StrCat("--replan: what was found does not run: ", next.status().message(),
+                               "; going on as before"));
+    config->mutable_cluster()->set_strategy(before.config.cluster().strategy());
+    next = PrepareLaunch(*config);
+  }
+  SOAP_RETURN_IF_ERROR(next.status());
+  next->key = before.key;
+  next->http = before.http;
+  next->http_name = before.http_name;
+  next->utf8 = before.utf8;
+  next->replanner = before.replanner;
+  SayNotes(kSoapstone, next->notes);
+  const std::string& strategy = config->cluster().strategy();
+  console->Line(
+      absl::StrCat("--replan: going on from clock ", clock,
+                   strategy.empty() ? ", by one worker" : absl::StrCat(" by ", strategy)));
+  return next;
+}
+
+// Runs it; and where it stops for another strategy, or for workers that leave, goes on from its
+// checkpoint. `config`: becomes that of the last run.
 int RunToItsEnd(LauncherOptions options, Console* console, wire::JobConfig* config,
                 bool* finished) {
   for (;;) {
@@ -330,33 +362,25 @@ int RunToItsEnd(LauncherOptions options, Console* console, wire::JobConfig* conf
     const int code = launcher.Run();
     *finished = launcher.finished();
     if (replanner == nullptr) return code;
-    const bool found = replanner->End(config);
-    if (!launcher.replanned() || !found) return code;
-    // From the stop's own checkpoint, or not at all: an earlier one would be no stop.
-    const std::string& folder = config->output().checkpoint_path();
-    const auto clocks = checkpoint::ClocksIn(checkpoint::RealDisk().get(), folder);
-    if (!clocks.ok()) return SayConfigError(kSoapstone, clocks.status());
-    config->mutable_output()->set_resume(absl::StrCat(clocks->empty() ? -1 : clocks->back()));
-    absl::StatusOr<LauncherOptions> next = PrepareLaunch(*config);
-    if (!next.ok()) {
-      console->Line(absl::StrCat("--replan: what was found does not run: ", next.status().message(),
-                                 "; going on as before"));
-      config->mutable_cluster()->set_strategy(same.config.cluster().strategy());
-      next = PrepareLaunch(*config);
-    }
-    if (!next.ok()) {
+    std::vector<uint32_t> leaving;
+    if (launcher.replanned() && launcher.result().has_value()) leaving = launcher.result()->leaving;
+    const auto stays = [console, &folder = config->output().checkpoint_path()] {
       console->Line(absl::StrCat("--replan: go on with --checkpoint=", folder, " --resume=auto"));
+    };
+    const absl::StatusOr<bool> goes_on = replanner->End(leaving, config);
+    if (!goes_on.ok()) {
+      console->Line(absl::StrCat("--replan: nothing was found for the workers that stay: ",
+                                 goes_on.status().message()));
+      stays();
+      return code;
+    }
+    if (!launcher.replanned() || !*goes_on) return code;
+    absl::StatusOr<LauncherOptions> next = PrepareNext(same, !leaving.empty(), console, config);
+    if (!next.ok()) {
+      stays();
       return SayConfigError(kSoapstone, next.status());
     }
     options = *std::move(next);
-    options.key = same.key;
-    options.http = same.http;
-    options.http_name = same.http_name;
-    options.utf8 = same.utf8;
-    options.replanner = replanner;
-    SayNotes(kSoapstone, options.notes);
-    console->Line(absl::StrCat("--replan: going on from clock ", clocks->back(), " by ",
-                               config->cluster().strategy()));
     replanner->Begin(NodeLoop::Now(), *config, options.log_dir);
   }
 }

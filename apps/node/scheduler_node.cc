@@ -69,6 +69,14 @@ WorkerStatus StatusOfWorker(WorkerId worker, const wire::Progress& progress, Wor
   return status;
 }
 
+// Where workers keep the parameters too, those are servers of the same rank.
+scheduler::LeavingOptions LeavingOptionsOf(const Job& job) {
+  if (job.team == nullptr) return {};
+  const wire::Cluster& cluster = job.config.cluster();
+  return {.team_seats = cluster.workers() / std::max(1u, cluster.teams()),
+          .beside_workers = job.team->plan.owned};
+}
+
 }  // namespace
 
 scheduler::CoordinatorOptions CoordinatorOptionsOf(const Job& job, uint64_t session) {
@@ -104,7 +112,8 @@ SchedulerNode::SchedulerNode(std::shared_ptr<const Job> job,
               .clocks_per_epoch = job_->clocks_per_epoch,
               .epochs = EpochsOf(*job_),
               .language_model = IsLanguageModel(*job_)}),
-      reports_(reports) {
+      reports_(reports),
+      leaving_(LeavingOptionsOf(*job_)) {
   loop_.transport().SetSelf(wire::Address::Scheduler());
   loop_.transport().SetSession(session);
   loop_.router().SetSelf(wire::Address::Scheduler());
@@ -196,6 +205,10 @@ void SchedulerNode::Deliver(Nanos now, const wire::Message& message) {
   // What is written changes nothing of the training, nor does a wait for it: the coordinator need
   // not know, nor a recording.
   if (checkpoints_ != nullptr && checkpoints_->Take(now, message)) return;
+  if (message.type == wire::MessageType::kAskLeave) {
+    if (knows && checkpoints_ != nullptr) OnAskLeave(now, message.from);
+    return;
+  }
   if (message.type == wire::MessageType::kBroken && knows) {
     return TakeLastWord(now, message.from, std::get<wire::Notice>(message.body));
   }
@@ -219,6 +232,17 @@ void SchedulerNode::TakeLastWord(Nanos now, wire::Address node, const wire::Noti
 void SchedulerNode::Abort(Nanos now, int32_t code, std::string why) {
   Record({.kind = sim::EventKind::kAbort, .now = now, .clock = code});
   coordinator_.Abort(now, code, std::move(why), &out_);
+}
+
+void SchedulerNode::OnAskLeave(Nanos now, wire::Address node) {
+  if (coordinator_.phase() < Coordinator::Phase::kRunning && node.role == wire::Role::kServer) {
+    return Lose(now, node, kLastEpoch, "stopped by a signal");
+  }
+  const std::optional<std::string> why = leaving_.Take(node, coordinator_.roster());
+  if (!why.has_value() || checkpoints_->ending()) return;
+  const Nanos grace_ns = NanosOf(job_->config.cluster().grace_s());
+  if (!EndWithCheckpoint(now, {kExitStopped, *why}, grace_ns)) return;
+  Tell(absl::StrCat(*why, ": stopping with a checkpoint"));
 }
 
 bool SchedulerNode::EndWithCheckpoint(Nanos now, wire::Notice end, Nanos grace_ns,
@@ -447,6 +471,7 @@ ResultReport SchedulerNode::Result() const {
   result.pushed_bytes = sum.pushed_bytes;
   result.pulled_bytes = sum.pulled_bytes;
   result.read_lags = sum.read_lags;
+  result.leaving = leaving_.workers();
   result.times = TimesOf(coordinator_.progress());
   for (const auto& [worker, progress] : coordinator_.progress()) {
     for (const wire::LeftOut& entry : progress.left_out) {

@@ -24,6 +24,7 @@
 #include "base/memory/buffer.h"
 #include "cluster/job.h"
 #include "scheduler/coordinator.h"
+#include "scheduler/leaving_nodes.h"
 #include "scheduler/seat_speeds.h"
 #include "transport/transport.h"
 
@@ -70,6 +71,7 @@ class SchedulerNode {
   void Record(const sim::RecordedEvent& event) {
     if (recorder_ != nullptr) recorder_->Write(event);
   }
+  void OnAskLeave(Nanos now, wire::Address node);
   void TakeLastWord(Nanos now, wire::Address node, const wire::Notice& end);
   void DoubtThoseThatEnded(Nanos now);
   void Abort(Nanos now, int32_t code, std::string why);
@@ -107,6 +109,7 @@ class SchedulerNode {
   std::unique_ptr<CheckpointKeeper> checkpoints_;
   wire::Outbox out_;
   Buffers confusion_;  // of the evaluation that counted
+  scheduler::LeavingNodes leaving_;
   std::optional<Nanos> running_since_;
   std::optional<Nanos> running_until_;
   Nanos next_report_ = 0;

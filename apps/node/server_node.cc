@@ -42,7 +42,7 @@ ServerNode::ServerNode(std::shared_ptr<const Job> job,
 int ServerNode::Run() {
   membership_.Start(loop_.Now(), &out_);
   loop_.Flush(&out_);
-  while (!membership_.ended().has_value() && !failure_.has_value() && !loop_.stop_requested()) {
+  while (!membership_.ended().has_value() && !failure_.has_value() && !IsToGo(loop_.Now())) {
     std::optional<wire::Message> message = Receive();
     const Nanos now = loop_.Now();
     if (message.has_value()) Dispatch(now, *std::move(message));
@@ -59,6 +59,19 @@ int ServerNode::Run() {
     Show(status_, now, [&] { return StatusNow(now); });
   }
   return Finish();
+}
+
+// The job cannot go on without this server. Where it has checkpoints it stops with one first.
+bool ServerNode::IsToGo(Nanos now) {
+  if (!loop_.stop_requested()) return false;
+  const bool may_stop = job_->checkpoint_every > 0 && rank_.has_value() && loop_.epoch() > 0;
+  if (!may_stop || loop_.stop_now_requested() || Beside().has_value()) return true;
+  if (leave_by_.has_value()) return now > *leave_by_;
+  LOG(INFO) << "told to end: serving until the job has stopped with a checkpoint";
+  leave_by_ = now + NanosOf(job_->config.cluster().grace_s());
+  membership_.AskLeave(&out_);
+  loop_.Flush(&out_);
+  return false;
 }
 
 // Where a shard is behind, what comes shall wait with its senders: it is taken in no faster than
@@ -215,15 +228,18 @@ void ServerNode::EndWith(const wire::Notice& why) {
   loop_.RequestStop(why.code);
 }
 
+std::optional<wire::Notice> ServerNode::Beside() {
+  const MutexLock lock(&mutex_);
+  return ends_with_;
+}
+
 int ServerNode::Finish() {
   wire::Notice end{loop_.stop_code(), "stopped by a signal"};
-  const std::optional<wire::Notice> beside = [this] {
-    const MutexLock lock(&mutex_);
-    return ends_with_;
-  }();
+  const std::optional<wire::Notice> beside = Beside();
   if (beside.has_value()) end = *beside;
   const bool told = membership_.ended().has_value();
   if (told) end = *membership_.ended();
+  if (leave_by_.has_value() && end.code == kExitStopped) end.code = loop_.stop_code();
   if (failure_.has_value()) end = *failure_;
   if (!told && rank_.has_value()) SayLastWord(end);
   loop_.Flush(&out_);

@@ -35,12 +35,14 @@ class ServerNode {
   void PinShards() { pin_shards_ = true; }
   // Before Run: how it is, is shown there. May be null; outlives it.
   void ShowAt(StatusHost* status) { status_ = status; }
-  // Leaves the job, which ends by it; Run returns `code`.
+  // Leaves the job, which ends by it, where it has checkpoints with one, within grace_s; a second
+  // time at once. Run returns `code`.
   void RequestStop(int code) { loop_.RequestStop(code); }
   // The same, because of something else in its process that has ended so, and has said it.
   void EndWith(const wire::Notice& why);
 
  private:
+  bool IsToGo(Nanos now);
   std::optional<wire::Message> Receive();
   void Dispatch(Nanos now, wire::Message message);
   void OnWelcome(uint32_t rank);
@@ -50,6 +52,7 @@ class ServerNode {
   // What the next heartbeat says.
   wire::Body HeartbeatBody();
   NodeStatus StatusNow(Nanos now);
+  std::optional<wire::Notice> Beside();  // what its process ends with
   void SayLastWord(const wire::Notice& end);
   void BeginSaving();
   void OnSlices(const wire::Message& message);
@@ -73,6 +76,7 @@ class ServerNode {
   wire::Outbox saving_;              // of the saver
   std::optional<ModelSaver> saver_;  // server 0's, from kSave on
   consistency::ViolationLog saved_;  // of what the file gets
+  std::optional<Nanos> leave_by_;    // told to end, and the job is to stop first
   std::optional<wire::Notice> failure_;
   Mutex mutex_;
   std::optional<wire::Notice> ends_with_ ABSL_GUARDED_BY(mutex_);

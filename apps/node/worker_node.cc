@@ -105,6 +105,7 @@ int WorkerNode::Run() {
       RecordTold(now, first);
     }
     if (loop_.stop_requested() && !leave_by_.has_value()) BeginLeaving(now);
+    if (asked_to_leave_.has_value()) LeaveUnlessItStops(now);
     Flush(now);
     Show(status_, now, [&] { return StatusNow(now); });
   }
@@ -334,55 +335,6 @@ void WorkerNode::AwaitReplica() {
 uint64_t WorkerNode::MovedBytes() const {
   const transport::TransportStats moved = loop_.transport().stats();
   return moved.sent.total() + moved.received.total();
-}
-
-void WorkerNode::BeginLeaving(Nanos now) {
-  leave_by_ = now + NanosOf(job_->config.cluster().grace_s());
-  if (engine_.has_value() && started_ && !engine_->done()) {
-    LOG(INFO) << "leaving after the step in hand";
-    Record({.kind = sim::EventKind::kLeave, .now = now});
-    engine_->RequestLeave();
-    if (device_ != nullptr) device_->Hurry();
-    return;
-  }
-  if (engine_.has_value()) {  // nothing in hand
-    wire::Message leave;
-    leave.type = MessageType::kLeave;
-    leave.from = wire::Address::Of(WorkerId{*membership_.rank()});
-    leave.to = wire::Address::Scheduler();
-    leave.clock = engine_->clock();
-    leave.body = engine_->ProgressAt(now);
-    Record(sim::ToldEvent(now, leave));
-    out_.Send(std::move(leave));
-  }
-  end_ = {loop_.stop_code(), "left"};
-}
-
-bool WorkerNode::Over(Nanos now) {
-  if (end_.has_value()) return true;
-  if (engine_.has_value() && engine_->failure().has_value()) {
-    // Refused: the job has counted this worker out. A fresh process may join.
-    end_ = {kExitPeerLost, *engine_->failure()};
-  } else if (const auto broken = BrokenGuarantee(); broken.has_value()) {
-    wire::Message message;
-    message.type = MessageType::kBroken;
-    message.from = wire::Address::Of(WorkerId{*membership_.rank()});
-    message.to = wire::Address::Scheduler();
-    end_ = {kExitBroken, *broken};
-    message.body = *end_;
-    out_.Send(std::move(message));
-    loop_.Flush(&out_);
-  } else if (engine_.has_value() && engine_->left()) {
-    end_ = {loop_.stop_code(), "left"};
-  } else if (membership_.ended().has_value()) {
-    end_ = *membership_.ended();
-  } else if (leave_by_.has_value() && (now > *leave_by_ || loop_.stop_now_requested())) {
-    const bool twice = loop_.stop_now_requested();
-    abandon_device_ = true;
-    end_ = {loop_.stop_code(), absl::StrCat("left in the middle of a step",
-                                            twice ? ": asked twice" : ", longer than grace_s")};
-  }
-  return end_.has_value();
 }
 
 std::optional<std::string> WorkerNode::BrokenGuarantee() const {

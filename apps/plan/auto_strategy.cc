@@ -224,7 +224,8 @@ class Finding {
     return PlanStep({.micro_batches = micro_batches_,
                      .budget_s = budget_s_,
                      .output_path = scratch.File(kStrategy),
-                     .for_workers = true},
+                     .for_workers = true,
+                     .all_devices = true},
                     options);
   }
 

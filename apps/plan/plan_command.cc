@@ -100,7 +100,7 @@ class PlanRun {
     } else {
       SOAP_RETURN_IF_ERROR(TakeGiven(given));
     }
-    if (options_ != nullptr) GiveAllWork();
+    if (flags_.all_devices) GiveAllWork();
     SOAP_RETURN_IF_ERROR(CheckFits());
     SOAP_RETURN_IF_ERROR(CheckAllWork());
     ChooseStaleness();
@@ -284,10 +284,11 @@ class PlanRun {
     const auto devices = static_cast<uint32_t>(planning_->machine().devices().size());
     const size_t used = devices - IdleDevices(chosen().strategy, devices).size();
     if (used == devices) return absl::OkStatus();
-    return absl::InvalidArgumentError(absl::StrCat(
-        "--for_workers: the best that was found for ", planning_->graph().model, " with batch ",
-        planning_->graph().batch, " has work for ", used, " of ", devices,
-        " devices: more do not help; plan with --devices=", used, ", or a larger --batch"));
+    return absl::InvalidArgumentError(
+        absl::StrCat("--for_workers: the best that was found for ", planning_->graph().model,
+                     " with batch ", planning_->graph().batch, " has work for ", used, " of ",
+                     devices, " devices: more do not help; plan with --devices=", used,
+                     ", with --all_devices, or with a larger --batch"));
   }
 
   // What a search found runs, or it is no plan; a fixed rule is shown as it is.

@@ -68,6 +68,10 @@ void AddSearch(CLI::App* plan, PlanFlags* flags) {
                  "Only what `soapstone train --strategy` can run: parts that compute alone, "
                  "parameters at owners or on servers")
       ->excludes(plan->get_option("--time_chunk"));
+  plan->add_flag("--all_devices", flags->all_devices,
+                 "With --for_workers: where the best leaves a device without work, the nearest "
+                 "that does not")
+      ->needs(plan->get_option("--for_workers"));
   plan->add_option("--optimizer", flags->optimizer,
                    "Whose state counts as memory, as in a job: adam:lr=1e-3 [the job's, or sgd]");
   CLI::Option* budget =

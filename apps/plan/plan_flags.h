@@ -38,6 +38,7 @@ struct PlanFlags {
   double step_ms = 20;          // between meetings of the processes that are measured
   std::string synchronization;  // of baselines; empty: whichever is best
   bool for_workers = false;     // only what workers can run
+  bool all_devices = false;     // and of that what leaves no device idle
   std::string optimizer;        // empty: the job's, or one without state
 };
 

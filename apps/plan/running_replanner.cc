@@ -12,6 +12,8 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
+#include "absl/time/clock.h"
+#include "apps/loop/node_loop.h"
 #include "apps/plan/planning_process.h"
 #include "base/exit_codes.h"
 #include "base/plain_text.h"
@@ -128,21 +130,27 @@ void RunningReplanner::Take(Nanos now, const SlownessReport& slowness) {
   std::vector<double> seats = SlownessOfSeats(slowness.slowness, devices());
   if (std::all_of(seats.begin(), seats.end(), [](double f) { return f == 1; })) return;
   looked_at_ = now;
-  work_ = Work();
-  work_->slowness = std::move(seats);
-  work_->path = absl::StrCat(log_dir_, "/replan-", ++searches_, ".strategy.textproto");
+  work_ = WorkFor(std::move(seats));
+}
+
+RunningReplanner::Work RunningReplanner::WorkFor(std::vector<double> slowness) {
+  Work work;
+  work.slowness = std::move(slowness);
+  work.path = absl::StrCat(log_dir_, "/replan-", ++searches_, ".strategy.textproto");
+  return work;
 }
 
 std::vector<std::string> RunningReplanner::Command(const Work& work) const {
-  std::vector<double> factors = factors_;
-  for (size_t d = 0; d < factors.size(); ++d) factors[d] *= work.slowness[d];
+  std::vector<double> factors = work.slowness;
+  for (size_t d = 0; d < factors.size(); ++d) factors[d] *= factors_[d];
   std::error_code error;
-  const fs::path self = fs::read_symlink("/proc/self/exe", error);
-  std::vector<std::string> command = {self.string(),
+  const std::string program =
+      program_.empty() ? fs::read_symlink("/proc/self/exe", error).string() : program_;
+  std::vector<std::string> command = {program,
                                       "plan",
                                       absl::StrCat("--config=", log_dir_, "/job.textproto"),
                                       absl::StrCat("--machine=", inputs_->files().machine),
-                                      absl::StrCat("--devices=", devices()),
+                                      absl::StrCat("--devices=", factors.size()),
                                       absl::StrCat("--slowness=", absl::StrJoin(factors, ",")),
                                       "--json"};
   if (!inputs_->files().costs.empty()) {
@@ -152,7 +160,8 @@ std::vector<std::string> RunningReplanner::Command(const Work& work) const {
     command.push_back(absl::StrCat("--compare=", config_.cluster().strategy(), ",", work.path));
   } else {
     command.push_back("--for_workers");
-    command.push_back(absl::StrCat("--budget=", kBudgetS, "s"));
+    command.push_back("--all_devices");
+    command.push_back(absl::StrCat("--budget=", work.budget_s, "s"));
     command.push_back(absl::StrCat("--output=", work.path));
   }
   return command;
@@ -166,7 +175,31 @@ std::string RunningReplanner::Start(Work* work) {
                            .log_path = absl::StrCat(log_dir_, "/replan.log")});
   if (!process.ok()) return std::string(process.status().message());
   work->process = *std::move(process);
+  work->until = NodeLoop::Now() + kProcessMax;
   return "";
+}
+
+bool RunningReplanner::HasEnded(Work* work) {
+  const auto read = [work] {
+    work->process->ReadStdout([work](const std::string& line) { work->output += line; });
+    work->process->ReadStderr([](const std::string&) {});
+  };
+  read();
+  work->process->Poll();
+  if (!work->process->ending().has_value()) return NodeLoop::Now() > work->until;
+  read();
+  return true;
+}
+
+std::string RunningReplanner::WhyItFailed(const Work& work) {
+  const ChildProcess& process = *work.process;
+  if (!process.ending().has_value()) {
+    return absl::StrCat("planning has not ended in ", kProcessMax / kSecond, " s");
+  }
+  if (process.ending()->good()) return "";
+  const std::string said = process.last_lines().empty() ? "" : process.last_lines().back();
+  return absl::StrCat(process.ending()->by_signal ? "planning was " : "planning ended with ",
+                      process.ending()->ToString(), said.empty() ? "" : ": ", PlainText(said));
 }
 
 void RunningReplanner::AppendFds(std::vector<int>* fds) const {
@@ -191,11 +224,7 @@ std::vector<std::string> RunningReplanner::Turn(Nanos now) {
     work_.reset();
     return lines;
   }
-  work_->process->ReadStdout([this](const std::string& line) { work_->output += line; });
-  work_->process->ReadStderr([](const std::string&) {});
-  work_->process->Poll();
-  if (!work_->process->ending().has_value()) return lines;
-  work_->process->ReadStdout([this](const std::string& line) { work_->output += line; });
+  if (found_ || !HasEnded(&*work_)) return lines;
   const std::string failed = OnEnded(now);
   if (!failed.empty()) {
     lines.push_back(absl::StrCat("the present strategy stays: ", failed));
@@ -206,12 +235,7 @@ std::vector<std::string> RunningReplanner::Turn(Nanos now) {
 
 // Why nothing comes of it; empty: it goes on, or something was found.
 std::string RunningReplanner::OnEnded(Nanos now) {
-  const ChildProcess& process = *work_->process;
-  if (!process.ending()->good()) {
-    const std::string said = process.last_lines().empty() ? "" : process.last_lines().back();
-    return absl::StrCat("planning ended with ", process.ending()->ToString(),
-                        said.empty() ? "" : ": ", PlainText(said));
-  }
+  if (std::string failed = WhyItFailed(*work_); !failed.empty()) return failed;
   if (!work_->comparing) {
     work_->comparing = true;
     return Start(&*work_);
@@ -233,13 +257,40 @@ ReplanTimes RunningReplanner::TimesNow(Nanos now, Nanos present_ns, Nanos found_
   return times;
 }
 
-bool RunningReplanner::End(wire::JobConfig* config) {
+absl::StatusOr<bool> RunningReplanner::End(const std::vector<uint32_t>& leaving,
+                                           wire::JobConfig* config) {
   const bool found = std::exchange(found_, false);
   std::optional<Work> work = std::exchange(work_, std::nullopt);  // kills what still runs
+  if (!leaving.empty()) {
+    if (config->cluster().teams() > 1) {
+      return absl::FailedPreconditionError("of several teams nothing is planned for fewer workers");
+    }
+    const auto gone = static_cast<uint32_t>(std::min<size_t>(leaving.size(), devices()));
+    SOAP_RETURN_IF_ERROR(PlanForFewer(devices() - gone, config));
+    return true;
+  }
   if (!found) return false;
   for (size_t d = 0; d < factors_.size(); ++d) factors_[d] *= work->slowness[d];
   config->mutable_cluster()->set_strategy(work->path);
   return true;
+}
+
+absl::Status RunningReplanner::PlanForFewer(uint32_t devices, wire::JobConfig* config) {
+  if (devices == 0) return absl::FailedPreconditionError("no worker is left");
+  if (devices > 1) {
+    Work work = WorkFor(std::vector<double>(devices, 1));
+    work.budget_s = kFewerBudgetS;
+    std::string failed = Start(&work);
+    while (failed.empty() && !HasEnded(&work)) absl::SleepFor(absl::Milliseconds(10));
+    if (failed.empty()) failed = WhyItFailed(work);
+    if (!failed.empty()) return absl::FailedPreconditionError(failed);
+    config->mutable_cluster()->set_strategy(work.path);
+  } else {
+    config->mutable_cluster()->clear_strategy();
+  }
+  config->mutable_cluster()->set_workers(devices);
+  factors_.resize(devices);
+  return absl::OkStatus();
 }
 
 }  // namespace soapstone::apps

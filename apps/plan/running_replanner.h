@@ -6,6 +6,10 @@
 // finds, and t the time of a step as it is now, the job goes on by the latter where
 //     q <= p / kGainMin   and   min(kPaidBackSteps, steps left) t (1 - q / p) > stop
 // with `stop` what the run took to start, which it takes once more. At most once in kPause.
+//
+// Where workers leave that the job cannot do without, it stops for them, and what it goes on by is
+// planned between the runs, in kFewerBudgetS. Places are numbered anew: the last ones fall vacant,
+// and what is known of the first ones stays.
 #pragma once
 
 #include <cstdint>
@@ -43,11 +47,13 @@ class RunningReplanner final : public Replanner {
   static constexpr Clock kPaidBackSteps = 200;
   static constexpr Nanos kPause = 60 * kSecond;
   static constexpr double kBudgetS = 5;
+  static constexpr double kFewerBudgetS = 1;
+  static constexpr Nanos kProcessMax = 30 * kSecond;  // of planning: then it is given up
 
   // `inputs`: where what is measured goes, or is; outlives it. `machine_given`: a machine file, in
-  // place of one of this machine; may be empty.
-  RunningReplanner(MeasuredInputs* inputs, std::string machine_given)
-      : inputs_(inputs), machine_given_(std::move(machine_given)) {}
+  // place of one of this machine; may be empty. `program`: has the command `plan`; empty: this one.
+  RunningReplanner(MeasuredInputs* inputs, std::string machine_given, std::string program = "")
+      : inputs_(inputs), machine_given_(std::move(machine_given)), program_(std::move(program)) {}
 
   absl::StatusOr<int> Prepare(const wire::JobConfig& config) override;
   void Begin(Nanos now, const wire::JobConfig& config, const std::string& log_dir) override;
@@ -60,25 +66,33 @@ class RunningReplanner final : public Replanner {
     found_ = false;
     work_.reset();
   }
-  bool End(wire::JobConfig* config) override;
+  absl::StatusOr<bool> End(const std::vector<uint32_t>& leaving, wire::JobConfig* config) override;
 
  private:
-  // A search, then both strategies priced.
+  // A search, then both strategies priced; for fewer devices a search alone.
   struct Work {
     std::vector<double> slowness;  // by device, since the run began
     std::string path;              // of what is found
+    double budget_s = kBudgetS;
     bool comparing = false;
     std::unique_ptr<ChildProcess> process;
+    Nanos until = 0;  // the process has so long
     std::string output;
   };
+  Work WorkFor(std::vector<double> slowness);
   std::vector<std::string> Command(const Work& work) const;
   std::string Start(Work* work);
+  // Takes what the process says. True: it has ended, or had to.
+  static bool HasEnded(Work* work);
+  static std::string WhyItFailed(const Work& work);  // of one that has ended; empty: it did not
   std::string OnEnded(Nanos now);
+  absl::Status PlanForFewer(uint32_t devices, wire::JobConfig* config);
   ReplanTimes TimesNow(Nanos now, Nanos present_ns, Nanos found_ns) const;
   uint32_t devices() const;
 
   MeasuredInputs* inputs_;
   std::string machine_given_;
+  std::string program_;
   wire::JobConfig config_;
   std::string log_dir_;
   std::vector<double> factors_;  // by device, of the present run's beginning

@@ -99,10 +99,11 @@ struct ResultReport {
   std::vector<uint64_t> read_lags;  // reads by lag, as in wire::Progress
   std::vector<WorkerTimes> times;   // by worker
   std::vector<LeftOutRow> left_out;
-  uint64_t violations = 0;  // that workers told of while it ran
-  uint64_t rejects = 0;     // data messages that shards refused
-  uint64_t malformed = 0;   // messages that transports refused
-  uint64_t strangers = 0;   // connections that the scheduler held back or ended (door.h)
+  std::vector<uint32_t> leaving;  // where the job stopped for who had to: the workers among those
+  uint64_t violations = 0;        // that workers told of while it ran
+  uint64_t rejects = 0;           // data messages that shards refused
+  uint64_t malformed = 0;         // messages that transports refused
+  uint64_t strangers = 0;         // connections that the scheduler held back or ended (door.h)
   std::string sha256;
   std::string model_path;
   friend bool operator==(const ResultReport&, const ResultReport&) = default;

@@ -46,8 +46,8 @@ SOAPSTONE_JSON(LossPoint, samples, loss)
 SOAPSTONE_JSON(ResultReport, code, reason, job, guarantee, test_samples, test_accuracy, test_loss,
                test_perplexity, confusion, class_names, balanced_accuracy, seconds, samples,
                samples_per_s, train_loss, train_perplexity, losses, pushed_bytes, pulled_bytes,
-               read_lags, times, left_out, violations, rejects, malformed, strangers, sha256,
-               model_path)
+               read_lags, times, left_out, leaving, violations, rejects, malformed, strangers,
+               sha256, model_path)
 SOAPSTONE_JSON(LedgerRow, worker, shard, read_lags, stalenesses, violations)
 SOAPSTONE_JSON(ViolationRow, by, kind, worker, clock, times, first)
 SOAPSTONE_JSON(NodeReport, name, sent, received, sockets, shared_bytes, malformed, strangers,

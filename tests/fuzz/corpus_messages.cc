@@ -125,6 +125,7 @@ std::vector<Sent> Messages() {
       {"checkpoint", scheduler, MessageOf(MessageType::kCheckpoint, scheduler, shard, {})},
       {"bound", scheduler, MessageOf(MessageType::kBound, scheduler, worker, wire::Bound{3})},
       {"bounded", worker, MessageOf(MessageType::kBounded, worker, scheduler, wire::Bound{3})},
+      {"ask-leave", worker, MessageOf(MessageType::kAskLeave, worker, scheduler, {})},
       {"captured", server, MessageOf(MessageType::kCaptured, shard, scheduler, {})},
       {"written", server,
        MessageOf(MessageType::kWritten, shard, scheduler, wire::Written{64, -1, ""}, {8})},

@@ -79,7 +79,7 @@ void MembershipClient::OnTimer(Nanos now, Body body, Outbox* out) {
     return;
   }
   if (rank_.has_value()) {
-    SendHeartbeat(std::move(body), out);
+    Send(MessageType::kHeartbeat, std::move(body), out);
   } else {
     SendHello(out);
   }
@@ -103,7 +103,7 @@ void MembershipClient::OnLinkLost(Nanos now, std::string why, Outbox* out) {
   if (ended_.has_value() || lost_link_.has_value()) return;
   if (!rank_.has_value()) return CallAgain();
   lost_link_ = {now + std::min(options_.timeout_ns, kSecond), std::move(why)};
-  SendHeartbeat({}, out);
+  Send(MessageType::kHeartbeat, {}, out);
   out->SetTimer(kTick, std::min(tick_due_, lost_link_->ends_at));
 }
 
@@ -134,9 +134,9 @@ void MembershipClient::SendHello(Outbox* out) const {
   out->Send(std::move(message));
 }
 
-void MembershipClient::SendHeartbeat(Body body, Outbox* out) const {
+void MembershipClient::Send(MessageType type, Body body, Outbox* out) const {
   Message message;
-  message.type = MessageType::kHeartbeat;
+  message.type = type;
   message.from = {options_.role, *rank_};
   message.to = Address::Scheduler();
   message.session = session_;

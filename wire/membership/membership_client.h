@@ -50,6 +50,9 @@ class MembershipClient {
   // At kTick. `body` rides on the heartbeat: a worker's Progress, a server's SlowWork, or none.
   void OnTimer(Nanos now, Body body, Outbox* out);
 
+  // This node has to leave: the job may stop for that (kAskLeave). REQUIRES: it has a rank.
+  void AskLeave(Outbox* out) const { Send(MessageType::kAskLeave, {}, out); }
+
   // The link to the scheduler is lost, and with it what was under way. It is asked once more, by
   // another link: if it has counted this node out, it says so; else this node ends a second later.
   // Without a rank as CallAgain.
@@ -74,7 +77,7 @@ class MembershipClient {
  private:
   Nanos Deadline() const;  // when the scheduler's present silence becomes the end
   void SendHello(Outbox* out) const;
-  void SendHeartbeat(Body body, Outbox* out) const;
+  void Send(MessageType type, Body body, Outbox* out) const;
   void SetNextTick(Nanos now, Outbox* out);
 
   MembershipClientOptions options_;
