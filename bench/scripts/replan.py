@@ -2,6 +2,7 @@
 """How soon a job is planned anew when a worker becomes slow for good, and how good the new plan is: real processes.
 
     bench/scripts/replan.py [--bin=build/release/bin] [--model=gnmt:hidden=256] [--factor=3] [--at=100] [--steps=300]
+    bench/scripts/replan.py --leave
 
 Two workers with a thread each train by a plan for workers alike (samples cut in two halves). From clock --at on worker 0
 takes --factor times as long for whatever it computes (training.stragglers "slow": it rests after its kernels). The job
@@ -10,11 +11,14 @@ runs with --replan; another one runs by a plan that knows the slow worker, which
 Prints how long it took, in seconds and in steps, until a step by another plan was done, and the steps before, slowed and
 after, beside the other job's. Exit code 1: it took more than 15 s and 20 steps, or the step after is more than 1.1 of
 the other job's.
+
+--leave: of four workers one is told to end (SIGTERM) at clock --at. Prints how long it took from there until a step of
+the three that are left was done. Exit code 1: more than 10 s, which are heartbeat_timeout_s and 5 s more.
 """
 import argparse
 import json
 import os
-import statistics
+import signal
 import subprocess
 import sys
 import tempfile
@@ -27,33 +31,47 @@ model: "{model}"
 data {{ format: "copy" length: {length} vocabulary: {vocabulary} samples: {samples} }}
 policy: "bsp"
 training {{ epochs: 1 batch: {batch} seed: 1 optimizer: "sgd:lr=0.01" stragglers: "{slow}" steps: {steps} evaluation: "none" }}
-cluster {{ servers: 1 workers: 2 threads: 1 }}
+cluster {{ servers: 1 workers: {workers} threads: 1 }}
 """
 MACHINE = """
-name: "two"
+name: "all"
 kinds {{ name: "core" tflops: {tflops} memory_gbytes_per_s: 10 memory_gib: 4 launch_us: 5 }}
-nodes {{ name: "w" count: 2 devices: 1 kind: "core" {nic} }}
+nodes {{ name: "w" count: {workers} devices: 1 kind: "core" {nic} }}
 nodes {{ name: "s" count: 1 servers: 1 server_apply_gbytes_per_s: 4 {nic} }}
 """
 NIC = "nics { count: 1 connection { gbytes_per_s: 4 latency_us: 10 } direct: true }"
 EVERY_S = 0.05
 
 
+def job_of(args, slow, steps):
+    return JOB.format(model=args.model, length=args.length, vocabulary=args.vocabulary, batch=args.batch,
+                      samples=-(-steps * args.batch * 5 // 4), slow=slow, steps=steps, workers=args.workers)
+
+
+def worker_of(launcher, rank):
+    """The process of a worker."""
+    children = subprocess.run(["pgrep", "-P", str(launcher), "-f", f"soapstone-worker .*--rank={rank}( |$)"],
+                              capture_output=True, text=True, check=True).stdout.split()
+    return int(children[0])
+
+
 class Run:
     """A job, and which clock it had when, by its pages."""
 
-    def __init__(self, args, folder, name, strategy, slow, steps, *flags):
-        self.marks, self.lines = [], []
+    def __init__(self, args, folder, name, strategy, slow, steps, *flags, leaves_at=None):
+        self.marks, self.left = [], None
         logs = f"{folder}/{name}"
         config = f"{folder}/{name}.textproto"
         with open(config, "w") as file:
-            file.write(JOB.format(model=args.model, length=args.length, vocabulary=args.vocabulary, batch=args.batch,
-                                  samples=-(-steps * args.batch * 5 // 4), slow=slow, steps=steps))
+            file.write(job_of(args, slow, steps))
         command = [f"{args.bin}/soapstone", "train", f"--config={config}", f"--strategy={strategy}", f"--log_dir={logs}"]
         with open(f"{folder}/{name}.out", "w+") as out:
             job = subprocess.Popen([*command, *flags], stdout=out, stderr=out)
             while job.poll() is None:
                 self.look(logs)
+                if leaves_at is not None and self.left is None and self.marks and self.marks[-1][1] >= leaves_at:
+                    os.kill(worker_of(job.pid, 1), signal.SIGTERM)
+                    self.left = time.monotonic()
                 time.sleep(EVERY_S)
             out.seek(0)
             self.output = out.read()
@@ -81,6 +99,20 @@ class Run:
         return 1e3 * (marks[-1][0] - marks[0][0]) / (marks[-1][1] - marks[0][1])
 
 
+def leave(args, folder, machine):
+    run = Run(args, folder, "left", f"{folder}/even.strategy.textproto", "none", args.steps, "--replan",
+              f"--machine={machine}", leaves_at=args.at)
+    stopped = next(line for line in run.output.splitlines() if line.startswith("stopped at clock"))
+    clock = int(stopped.split()[3])
+    took = run.time_of(clock + 1) - run.left
+    for line in run.output.splitlines():
+        if "replan" in line or "clock" in line:
+            print(line)
+    print(f"{took:.1f} s from the signal to a step by the three; steps {run.step_ms(10, args.at):.1f} ms before, "
+          f"{run.step_ms(clock + 5, args.steps):.1f} after")
+    return 0 if took <= 10 else 1
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--bin", default="build/release/bin")
@@ -92,21 +124,27 @@ def main():
     parser.add_argument("--at", type=int, default=100)
     parser.add_argument("--factor", type=float, default=3)
     parser.add_argument("--tflops", type=float, default=.02)
+    parser.add_argument("--leave", action="store_true")
     args = parser.parse_args()
+    args.workers = 4 if args.leave else 2
     args.bin = os.path.abspath(args.bin)
     with tempfile.TemporaryDirectory(prefix="soapstone-replan-") as folder:
         machine = f"{folder}/two.machine.textproto"
         with open(machine, "w") as file:
-            file.write(MACHINE.format(tflops=args.tflops, nic=NIC))
+            file.write(MACHINE.format(tflops=args.tflops, nic=NIC, workers=args.workers))
         slowed = f"slow:workers=1,factor={args.factor:g}"
         config = f"{folder}/plan.textproto"
         with open(config, "w") as file:
-            file.write(JOB.format(model=args.model, length=args.length, vocabulary=args.vocabulary, batch=args.batch,
-                                  samples=args.batch * 100, slow="none", steps=1))
-        for name, *search in [("even", "--search=data"), ("aware", f"--slowness={args.factor:g},1", "--budget=10s")]:
-            subprocess.run([f"{args.bin}/soapstone", "plan", f"--config={config}", f"--machine={machine}", "--devices=2",
-                            "--for_workers", *search, f"--output={folder}/{name}.strategy.textproto"], check=True,
-                           stdout=subprocess.DEVNULL)
+            file.write(job_of(args, "none", 100))
+        plans = [("even", "--search=data")]
+        if not args.leave:
+            plans.append(("aware", f"--slowness={args.factor:g},1", "--budget=10s"))
+        for name, *search in plans:
+            subprocess.run([f"{args.bin}/soapstone", "plan", f"--config={config}", f"--machine={machine}",
+                            f"--devices={args.workers}", "--for_workers", *search,
+                            f"--output={folder}/{name}.strategy.textproto"], check=True, stdout=subprocess.DEVNULL)
+        if args.leave:
+            sys.exit(leave(args, folder, machine))
         even, aware = (f"{folder}/{name}.strategy.textproto" for name in ("even", "aware"))
         run = Run(args, folder, "replanned", even, f"{slowed},from={args.at}", args.steps, "--replan",
                   f"--machine={machine}")

@@ -36,10 +36,10 @@ const char* const kPolicies[] = {"bsp",          "ssp:s=0",    "ssp:s=1",
                                  "async",        "essp:s=1",   "dssp:lower=0,upper=1",
                                  "softsync:n=1", "value:v0=1", "dcasgd:lambda=0.04,m=0"};
 
-// 60,000, or as many as SOAPSTONE_STATES says: the long campaign.
+// 25,000, or as many as SOAPSTONE_STATES says: the long campaign.
 uint64_t StatesMax() {
   const char* wanted = std::getenv("SOAPSTONE_STATES");
-  return wanted == nullptr ? 60'000 : std::strtoull(wanted, nullptr, 10);
+  return wanted == nullptr ? 25'000 : std::strtoull(wanted, nullptr, 10);
 }
 
 ExploreReport Tried(const std::string& name, const WorldOptions& options) {
