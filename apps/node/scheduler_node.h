@@ -23,8 +23,8 @@
 #include "apps/report/slow_workers.h"
 #include "base/memory/buffer.h"
 #include "cluster/job.h"
+#include "scheduler/checkpoints/leaving_nodes.h"
 #include "scheduler/coordinator.h"
-#include "scheduler/leaving_nodes.h"
 #include "scheduler/seat_speeds.h"
 #include "transport/transport.h"
 

@@ -1,4 +1,4 @@
-#include "scheduler/leaving_nodes.h"
+#include "scheduler/checkpoints/leaving_nodes.h"
 
 #include <optional>
 #include <string>
