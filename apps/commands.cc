@@ -19,6 +19,7 @@ namespace {
 
 constexpr char kExamples[] =
     "Examples:\n  soapstone train --config=examples/digits-lenet5.textproto\n"
+    "  soapstone predict --model_file=runs/quickstart/model.safetensors --images=FOLDER\n"
     "  soapstone simulate --workers=32 --policy=ssp:s=4\n"
     "  soapstone models\n"
     "  soapstone profile --model=lenet5\n"
@@ -71,11 +72,15 @@ std::variant<Command, EndNow> ParseCommand(int argc, const char* const* argv) {
   TimelineFlags timeline;
   CheckpointFlags checkpoint;
   KeygenFlags keygen;
+  PredictFlags predict;
+  EvaluateFlags evaluate;
   CLI::App app("Soapstone: parameter servers with stale-synchronous consistency.", "soapstone");
   app.set_version_flag("--version", kVersion);
   app.require_subcommand(1);
   CLI::App* train_app = AddTrain(&app, &train);
   CLI::App* node_app = AddNode(&app, &node.flags);
+  const CLI::App* predict_app = AddPredict(&app, &predict);
+  const CLI::App* evaluate_app = AddEvaluate(&app, &evaluate);
   AddSimulate(&app, &simulate);
   const CLI::App* experiment_app = AddExperiment(&app, &experiment);
   const CLI::App* replay_app = AddReplay(&app, &replay);
@@ -99,6 +104,10 @@ std::variant<Command, EndNow> ParseCommand(int argc, const char* const* argv) {
   if (const EndNow* end = std::get_if<EndNow>(&parsed)) return *end;
   if (train_app->parsed()) return Command(std::move(train));
   if (node_app->parsed()) return Command(std::move(node));
+  if (predict_app->parsed() && !PredictIsComplete(predict)) return EndNow{kExitConfig};
+  if (predict_app->parsed()) return Command(std::move(predict));
+  if (evaluate_app->parsed() && !EvaluateIsComplete(evaluate)) return EndNow{kExitConfig};
+  if (evaluate_app->parsed()) return Command(std::move(evaluate));
   if (experiment_app->parsed()) return Command(std::move(experiment));
   if (replay_app->parsed()) return Command(std::move(replay));
   if (models_app->parsed()) return Command(std::move(models));

@@ -13,6 +13,7 @@
 #include "apps/experiment/simulate_flags.h"
 #include "apps/keygen/keygen_flags.h"
 #include "apps/plan/plan_flags.h"
+#include "apps/predict/predict_flags.h"
 #include "apps/profile/profile_flags.h"
 #include "apps/timeline/timeline_flags.h"
 #include "apps/top/top_flags.h"
@@ -25,9 +26,10 @@ struct NodeCommand {
   NodeFlags flags;
 };
 // NodeFlags: `train`.
-using Command = std::variant<NodeFlags, SimulateFlags, ExperimentFlags, ReplayFlags, ModelsFlags,
-                             ProfileFlags, PlanFlags, DataFlags, PoliciesCommand, NodeCommand,
-                             TopFlags, TimelineFlags, CheckpointFlags, KeygenFlags, AgentCommand>;
+using Command =
+    std::variant<NodeFlags, SimulateFlags, ExperimentFlags, ReplayFlags, ModelsFlags, ProfileFlags,
+                 PlanFlags, DataFlags, PoliciesCommand, NodeCommand, TopFlags, TimelineFlags,
+                 CheckpointFlags, KeygenFlags, AgentCommand, PredictFlags, EvaluateFlags>;
 
 // Of `soapstone`.
 std::variant<Command, EndNow> ParseCommand(int argc, const char* const* argv);

@@ -1,6 +1,6 @@
-// soapstone: the command for people: train on this machine, be one process of a job, simulate a
-// cluster, compare policies, list them, the models and public data, profile a model, plan its
-// parallelism, look at checkpoints, make keys.
+// soapstone: the command for people: train on this machine, be one process of a job, predict with
+// what was trained, simulate a cluster, compare policies, list them, the models and public data,
+// profile a model, plan its parallelism, look at checkpoints, make keys.
 #include <iostream>
 #include <string_view>
 
@@ -22,6 +22,8 @@
 #include "apps/plan/measured_inputs.h"
 #include "apps/plan/plan_command.h"
 #include "apps/plan/running_replanner.h"
+#include "apps/predict/evaluate_command.h"
+#include "apps/predict/predict_command.h"
 #include "apps/profile/profile_command.h"
 #include "apps/timeline/timeline_command.h"
 #include "apps/top/top_command.h"
@@ -78,6 +80,8 @@ int Main(int argc, char** argv) {
   if (const auto* timeline = std::get_if<TimelineFlags>(command)) return DrawJobTimeline(*timeline);
   if (const auto* of = std::get_if<CheckpointFlags>(command)) return TellOfCheckpoints(*of);
   if (const auto* keygen = std::get_if<KeygenFlags>(command)) return Keygen(*keygen);
+  if (const auto* predict = std::get_if<PredictFlags>(command)) return Predict(*predict);
+  if (const auto* evaluate = std::get_if<EvaluateFlags>(command)) return Evaluate(*evaluate);
   return ListPolicies();
 }
 

@@ -29,6 +29,7 @@ enum class RandomUse : uint32_t {
   kDropout = 15,
   kPlan = 16,
   kPlanJitter = 17,
+  kSampledToken = 18,
   kBootstrap = 20,
   kTest = 100,
 };

@@ -12,6 +12,7 @@
 #include "base/sha256.h"
 #include "base/status_macros.h"
 #include "checkpoint/disk.h"
+#include "cluster/model_metadata.h"
 #include "cluster/resume/job_meaning.h"
 #include "cluster/resume/resume.h"
 #include "cluster/team/job_strategy.h"
@@ -26,28 +27,6 @@ namespace {
 
 absl::Status Named(const absl::Status& status, const char* what) {
   return absl::Status(status.code(), absl::StrCat(what, ": ", status.message()));
-}
-
-models::DataOptions DataOptionsOf(const wire::JobConfig& config) {
-  const wire::Data& data = config.data();
-  return {.format = data.format(),
-          .path = data.path(),
-          .labels_path = data.labels_path(),
-          .test_path = data.test_path(),
-          .test_labels_path = data.test_labels_path(),
-          .test_fraction = data.test_fraction(),
-          .scale = data.scale(),
-          .height = data.height(),
-          .width = data.width(),
-          .channels = data.channels(),
-          .length = data.length(),
-          .vocabulary = data.vocabulary(),
-          .samples = data.samples(),
-          .augment = data.augment(),
-          .seed = config.training().seed(),
-          .separator = data.separator(),
-          .label_column = data.label_column(),
-          .drop_missing = data.missing() == "drop"};
 }
 
 std::string DigestOf(const compute::GivenValues& given) {

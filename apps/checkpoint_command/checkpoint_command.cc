@@ -7,7 +7,6 @@
 #include <iostream>
 #include <memory>
 #include <nlohmann/json.hpp>
-#include <optional>
 #include <string>
 #include <system_error>
 #include <utility>
@@ -15,10 +14,10 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
+#include "apps/checkpoint_command/checkpoint_place.h"
 #include "apps/cli/job_source.h"
 #include "base/counted.h"
 #include "base/exit_codes.h"
@@ -27,6 +26,8 @@
 #include "checkpoint/disk.h"
 #include "checkpoint/folder.h"
 #include "checkpoint/image.h"
+#include "cluster/job_config.h"
+#include "cluster/model_metadata.h"
 #include "models/formats/safetensors_writer.h"
 
 namespace soapstone::apps {
@@ -38,27 +39,6 @@ using OrderedJson = nlohmann::ordered_json;
 constexpr char kCheckpointProgram[] = "soapstone checkpoint";
 constexpr uint64_t kStretchElements = uint64_t{1} << 22;  // that export has at hand
 
-// What the command line names: a folder, or one checkpoint of it.
-struct Place {
-  std::string folder;
-  std::optional<int64_t> clock;
-};
-
-// A folder whose own name is a number is one, unless there is such a checkpoint beside it.
-Place PlaceOf(const std::string& where) {
-  fs::path path = fs::path(where).lexically_normal();
-  if (path.filename().empty() && path.has_parent_path()) path = path.parent_path();
-  int64_t clock = 0;
-  if (!absl::SimpleAtoi(path.filename().string(), &clock) || clock < 0) {
-    return {.folder = path.string(), .clock = {}};
-  }
-  const fs::path folder = path.has_parent_path() ? path.parent_path() : fs::path(".");
-  std::error_code error;
-  const bool beside = fs::exists(folder / checkpoint::NameOf(clock), error);
-  if (!beside && fs::is_directory(path, error)) return {.folder = path.string(), .clock = {}};
-  return {.folder = folder.string(), .clock = clock};
-}
-
 uint64_t BytesOf(const wire::Checkpoint& manifest) {
   uint64_t bytes = 0;
   for (const wire::CheckpointPart& part : manifest.part()) bytes += part.bytes();
@@ -68,7 +48,7 @@ uint64_t BytesOf(const wire::Checkpoint& manifest) {
 class CheckpointTeller {
  public:
   explicit CheckpointTeller(const CheckpointFlags& flags)
-      : flags_(flags), place_(PlaceOf(flags.where)) {}
+      : flags_(flags), place_(CheckpointPlaceOf(flags.where)) {}
 
   absl::Status Run() {
     if (flags_.out.empty() != (flags_.action != "export")) {
@@ -92,19 +72,7 @@ class CheckpointTeller {
     constexpr auto kReplace = OrderedJson::error_handler_t::replace;
     std::cout << (flags_.json ? json.dump(2, ' ', false, kReplace) + "\n" : text);
   }
-  // The one that is named; else the newest that has a manifest.
-  absl::StatusOr<wire::Checkpoint> One() const {
-    if (place_.clock.has_value()) {
-      return checkpoint::ReadManifest(disk_.get(), place_.folder, *place_.clock);
-    }
-    absl::Status first = absl::NotFoundError(absl::StrCat(place_.folder, " has no checkpoint"));
-    for (auto clock = clocks_.rbegin(); clock != clocks_.rend(); ++clock) {
-      auto manifest = checkpoint::ReadManifest(disk_.get(), place_.folder, *clock);
-      if (manifest.ok()) return manifest;
-      if (clock == clocks_.rbegin()) first = manifest.status();
-    }
-    return first;
-  }
+  absl::StatusOr<wire::Checkpoint> One() const { return ManifestAt(disk_.get(), place_); }
 
   absl::Status List() const {
     if (place_.clock.has_value()) {
@@ -241,11 +209,16 @@ class CheckpointTeller {
     return absl::OkStatus();
   }
   static models::Metadata MetadataOf(const wire::Checkpoint& manifest) {
-    return {{"format", "pt"}, {"clock", absl::StrCat(manifest.clock())}};
+    models::Metadata metadata = {{"format", "pt"}, {"clock", absl::StrCat(manifest.clock())}};
+    const auto job = ParseJobText(manifest.job(), "job");
+    if (!job.ok()) return metadata;
+    metadata.emplace_back("model", job->model());
+    metadata.emplace_back("job", JobText(JobOfModel(*job)));
+    return metadata;
   }
 
   const CheckpointFlags& flags_;
-  const Place place_;
+  const CheckpointPlace place_;
   const std::unique_ptr<checkpoint::Disk> disk_ = checkpoint::RealDisk();
   std::vector<int64_t> clocks_;
 };

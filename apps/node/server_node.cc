@@ -6,12 +6,11 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_join.h"
 #include "apps/loop/link_losses.h"
 #include "apps/report/server_progress.h"
 #include "base/exit_codes.h"
 #include "base/steady_clock.h"
-#include "models/formats/safetensors_writer.h"
+#include "cluster/model_metadata.h"
 
 namespace soapstone::apps {
 namespace {
@@ -176,14 +175,9 @@ void ServerNode::BeginSaving() {
   if (*rank_ != 0 || saver_.has_value()) return;
   // Others have had nothing to say to server 0's shards, or may not have reached them yet.
   loop_.router().ConnectServers(roster_, 0, job_->config.cluster().servers());
-  models::Metadata metadata = {{"model", job_->config.model()},
-                               {"policy", job_->specs.policy.spec}};
-  if (job_->tables != nullptr && !job_->tables->data().vocabulary.empty()) {
-    metadata.emplace_back("vocabulary", absl::StrJoin(job_->tables->data().vocabulary, "\n"));
-  }
   saver_.emplace(ModelSaverOptions{.layout = job_->layout,
                                    .path = job_->config.output().model_path(),
-                                   .metadata = std::move(metadata),
+                                   .metadata = ModelMetadataOf(*job_),
                                    .wake = [this] { loop_.Wake(); }},
                  &saving_);
 }

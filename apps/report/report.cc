@@ -209,23 +209,6 @@ std::string LossText(double loss, double perplexity) {
       perplexity == 0 ? "" : absl::StrCat(" (perplexity ", PerplexityText(perplexity), ")"));
 }
 
-void AddTestRows(const ResultReport& r, const TableOptions& options, std::string* table) {
-  if (r.test_samples == 0) return;
-  AddRow("test accuracy",
-         absl::StrFormat("%.4f  (loss %s, %s held-out samples)", r.test_accuracy,
-                         LossText(r.test_loss, r.test_perplexity), WithCommas(r.test_samples)),
-         table);
-  if (r.confusion.empty()) return;
-  AddRow("balanced accuracy", absl::StrFormat("%.4f  (mean over the classes)", r.balanced_accuracy),
-         table);
-  if (r.confusion.size() <= kClassesShownMax) {
-    AddRow("confusion", "a row a label, a column the class that its samples were taken for", table);
-    absl::StrAppend(table, ConfusionText(r.confusion, r.class_names));
-  } else if (!options.confusion_path.empty()) {
-    AddRow("confusion", options.confusion_path, table);
-  }
-}
-
 // "█▆▄▂▁▁  2.3026 to 0.1430, runs/1/loss.csv"
 void AddLossesRow(const ResultReport& r, const TableOptions& options, std::string* table) {
   if (r.losses.size() < 2) return;
@@ -375,10 +358,30 @@ std::string ToLine(const ProgressReport& p) {
       perplexity, p.lag_mean, p.lag_max, p.workers, p.eta_s < 0 ? "?" : DurationText(p.eta_s));
 }
 
+std::string TestRows(const ResultReport& r, const TableOptions& options) {
+  std::string table;
+  if (r.test_samples == 0) return table;
+  AddRow("test accuracy",
+         absl::StrFormat("%.4f  (loss %s, %s held-out samples)", r.test_accuracy,
+                         LossText(r.test_loss, r.test_perplexity), WithCommas(r.test_samples)),
+         &table);
+  if (r.confusion.empty()) return table;
+  AddRow("balanced accuracy", absl::StrFormat("%.4f  (mean over the classes)", r.balanced_accuracy),
+         &table);
+  if (r.confusion.size() <= kClassesShownMax) {
+    AddRow("confusion", "a row a label, a column the class that its samples were taken for",
+           &table);
+    absl::StrAppend(&table, ConfusionText(r.confusion, r.class_names));
+  } else if (!options.confusion_path.empty()) {
+    AddRow("confusion", options.confusion_path, &table);
+  }
+  return table;
+}
+
 std::string ToTable(const ResultReport& r, const std::vector<NodeReport>& nodes,
                     const TableOptions& options) {
   std::string table = absl::StrCat("\n", r.job, "\n");
-  AddTestRows(r, options, &table);
+  table += TestRows(r, options);
   AddRow("training loss", LossText(r.train_loss, r.train_perplexity), &table);
   AddRow("time", absl::StrFormat("%.2f s", r.seconds), &table);
   AddRow("samples/s",

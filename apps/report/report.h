@@ -190,6 +190,9 @@ struct TableOptions {
 std::string ToTable(const ResultReport& result, const std::vector<NodeReport>& nodes,
                     const TableOptions& options = {});
 
+// Its rows about held-out samples: accuracy, loss, confusion; none where there are no such samples.
+std::string TestRows(const ResultReport& result, const TableOptions& options = {});
+
 // "3:12", "1:02:03".
 std::string DurationText(double seconds);
 

@@ -36,13 +36,12 @@ std::string ShortName(std::string name) {
   return absl::Utf8SafeCHexEscape(name);
 }
 
-// A cell of a CSV file, quoted where it must be (RFC 4180).
+}  // namespace
+
 std::string CsvCell(const std::string& text) {
   if (text.find_first_of(",\"\r\n") == std::string::npos) return text;
   return absl::StrCat("\"", absl::StrReplaceAll(text, {{"\"", "\"\""}}), "\"");
 }
-
-}  // namespace
 
 std::string Sparkline(absl::Span<const double> values, bool utf8) {
   double least = std::numeric_limits<double>::infinity();

@@ -16,6 +16,9 @@ namespace soapstone::apps {
 // Up to so many classes the closing table has the confusion; of more it is in a file.
 inline constexpr size_t kClassesShownMax = 20;
 
+// A cell of a CSV line, quoted where it must be (RFC 4180).
+std::string CsvCell(const std::string& text);
+
 // A sign for each number, the higher the greater it is between the least and the greatest: the
 // eight blocks of Unicode (U+2581 to U+2588), or "_.:-=+*#". One that is not finite is "?".
 std::string Sparkline(absl::Span<const double> values, bool utf8);

@@ -57,6 +57,8 @@ struct Dataset {
 struct TrainTest {
   Dataset train;
   Dataset test;
+  float divisor = 1;                // what images and vectors were divided by
+  std::vector<std::string> header;  // csv: names of the columns, the labels' among them, or none
   // By field; empty where its integers stand for no words. Word k of a field is its number k.
   std::vector<std::vector<std::string>> vocabularies;
   std::vector<std::string> class_names;  // by label, where labels stand for names; else none

@@ -338,14 +338,75 @@ absl::StatusOr<TrainTest> WithTestFile(const DataOptions& options, RawSamples tr
                      absl::StrCat("its samples have another shape than those of ", options.path));
   }
   train.classes = test.classes = std::max(train.classes, test.classes);
-  TrainTest data{.class_names = train.class_names, .notes = train.notes};
+  TrainTest data{.header = train.header, .class_names = train.class_names, .notes = train.notes};
   data.notes.insert(data.notes.end(), test.notes.begin(), test.notes.end());
   std::vector<uint64_t> all(train.labels.size());
   for (size_t i = 0; i < all.size(); ++i) all[i] = i;
-  const float divisor = DivisorOf(options, train, all);
-  data.train = Scaled(divisor, std::move(train));
-  data.test = Scaled(divisor, std::move(test));
+  data.divisor = DivisorOf(options, train, all);
+  data.train = Scaled(data.divisor, std::move(train));
+  data.test = Scaled(data.divisor, std::move(test));
   return data;
+}
+
+// --- Samples that come later ---
+
+std::string ImageText(const ImageShape& shape) {
+  return absl::StrCat(shape.channels, "×", shape.height, "×", shape.width);
+}
+
+// A table of features alone, or with the labels' column where training data had it.
+absl::StatusOr<LaterImages> ReadLaterCsv(const DataOptions& options, const ImageReading& reading,
+                                         RawSamples* raw) {
+  const auto features = static_cast<size_t>(reading.shape.elements());
+  CsvOptions csv = {.separator = options.separator, .drop_missing = options.drop_missing};
+  SOAP_ASSIGN_OR_RETURN(const CsvTable table, ReadCsv(options.path, csv));
+  const std::string needed = absl::StrCat("a line has ", table.columns, " values; the model takes ",
+                                          features, " (", ImageText(reading.shape), ")");
+  if (table.columns == features && table.label_names.empty()) {
+    *raw = {.shape = reading.shape, .floats = table.values};
+    raw->labels.assign(table.rows(), 0);
+    return LaterImages{};
+  }
+  if (table.columns != features + 1) return BadImages(options.path, needed);
+  DataOptions labelled = options;
+  labelled.height = reading.shape.height;
+  labelled.width = reading.shape.width;
+  const RawSamples train = {.class_names = reading.class_names, .header = reading.header};
+  SOAP_ASSIGN_OR_RETURN(*raw, ReadCsvSamples(labelled, options.path, &train));
+  return LaterImages{.labels = true};
+}
+
+absl::StatusOr<LaterImages> ReadLaterFolder(const DataOptions& options, const ImageReading& reading,
+                                            RawSamples* raw) {
+  const ImageFolderOptions folder = {.channels = reading.shape.channels,
+                                     .height = reading.shape.height,
+                                     .width = reading.shape.width,
+                                     .divisor = reading.divisor};
+  SOAP_ASSIGN_OR_RETURN(PlainImages images, ReadPlainImages(options.path, folder));
+  LaterImages out = {.labels = true, .names = std::move(images.names), .left_out = images.left_out};
+  *raw = {.shape = reading.shape, .images = std::move(images.images)};
+  for (const std::string& name : images.folders) {
+    const auto at = std::find(reading.class_names.begin(), reading.class_names.end(), name);
+    if (at == reading.class_names.end()) out.labels = false;
+    raw->labels.push_back(static_cast<int32_t>(at - reading.class_names.begin()));
+  }
+  if (!out.labels) raw->labels.assign(raw->labels.size(), 0);
+  return out;
+}
+
+absl::StatusOr<LaterImages> ReadLaterIdx(const DataOptions& options, RawSamples* raw) {
+  if (!options.labels_path.empty()) {
+    SOAP_ASSIGN_OR_RETURN(*raw, ReadIdxSamples(options.path, options.labels_path));
+    return LaterImages{.labels = true};
+  }
+  SOAP_ASSIGN_OR_RETURN(IdxTensor images, ReadIdx(options.path));
+  if (images.dims.size() != 3 || images.values.empty()) {
+    return BadImages(options.path, "not a set of images (count, height, width)");
+  }
+  *raw = {.shape = {.channels = 1, .height = images.dims[1], .width = images.dims[2]},
+          .bytes = std::move(images.values)};
+  raw->labels.assign(static_cast<size_t>(images.dims[0]), 0);
+  return LaterImages{};
 }
 
 // The held-out file beside CIFAR's training files, where the folder has one.
@@ -367,12 +428,41 @@ absl::StatusOr<TrainTest> LoadImageData(const DataOptions& given) {
   if (!options.test_path.empty()) return WithTestFile(options, std::move(raw));
   SOAP_ASSIGN_OR_RETURN(SplitIndexes split, SplitSamples(options.path, raw.labels.size(),
                                                          options.test_fraction, options.seed));
-  const float divisor = DivisorOf(options, raw, split.train);
-  TrainTest data{.class_names = std::move(raw.class_names), .notes = std::move(raw.notes)};
-  const Dataset all = Scaled(divisor, std::move(raw));
+  TrainTest data{.divisor = DivisorOf(options, raw, split.train),
+                 .header = std::move(raw.header),
+                 .class_names = std::move(raw.class_names),
+                 .notes = std::move(raw.notes)};
+  const Dataset all = Scaled(data.divisor, std::move(raw));
   data.train = all.Take(std::move(split.train));
   data.test = all.Take(std::move(split.test));
   return data;
+}
+
+absl::StatusOr<LaterImages> LoadLaterImages(const DataOptions& options,
+                                            const ImageReading& reading) {
+  RawSamples raw;
+  const auto read = [&]() -> absl::StatusOr<LaterImages> {
+    const bool table = options.format == kDigitsFormat || options.format == "csv";
+    if (table) return ReadLaterCsv(options, reading, &raw);
+    if (options.format == "images") return ReadLaterFolder(options, reading, &raw);
+    if (options.format == "idx") return ReadLaterIdx(options, &raw);
+    SOAP_ASSIGN_OR_RETURN(raw, ReadCifarSamples(options, options.path, true));
+    return LaterImages{.labels = true};
+  };
+  SOAP_ASSIGN_OR_RETURN(LaterImages later, read());
+  if (!(raw.shape == reading.shape)) {
+    return BadImages(options.path,
+                     absl::StrCat("images of ", ImageText(raw.shape), "; the model takes ",
+                                  ImageText(reading.shape), " (channels×height×width)"));
+  }
+  for (const int32_t label : raw.labels) {
+    if (label < reading.classes) continue;
+    return BadImages(options.path, absl::StrCat("label ", label, "; the model has ",
+                                                reading.classes, " classes"));
+  }
+  raw.classes = reading.classes;
+  later.data = Scaled(reading.divisor, std::move(raw));
+  return later;
 }
 
 }  // namespace soapstone::models

@@ -41,6 +41,32 @@ absl::StatusOr<std::vector<std::string>> NamesIn(const std::string& path, bool f
   return names;
 }
 
+bool IsPng(const std::string& name) { return absl::EndsWithIgnoreCase(name, ".png"); }
+bool IsRaw(const std::string& name) { return absl::EndsWithIgnoreCase(name, ".raw"); }
+
+// What lies in a folder and below, relative to it, in order of bytes; of a file that is there "".
+// Names that begin with a dot are left out.
+absl::StatusOr<std::vector<std::string>> FilesUnder(const std::string& path) {
+  std::error_code error;
+  if (fs::is_regular_file(path, error)) {
+    if (!IsPng(path) && !IsRaw(path)) return BadFolder(path, "neither .png nor .raw");
+    return std::vector<std::string>{""};
+  }
+  error.clear();
+  std::vector<std::string> names;
+  for (fs::recursive_directory_iterator it(path, error), end; !error && it != end;
+       it.increment(error)) {
+    std::error_code gone;
+    const bool hidden = it->path().filename().string()[0] == '.';
+    if (it->is_directory(gone) && hidden) it.disable_recursion_pending();
+    if (hidden || it->is_directory(gone)) continue;
+    names.push_back(it->path().lexically_relative(path).string());
+  }
+  if (error) return absl::ErrnoToStatus(error.value(), path);
+  std::sort(names.begin(), names.end());
+  return names;
+}
+
 // The images of a folder, each decoded when it is read.
 class EncodedImages : public Column {
  public:
@@ -93,6 +119,24 @@ class FolderReader {
     out_.classes = options.classes;
   }
 
+  absl::StatusOr<PlainImages> ReadPlain() {
+    PlainImages out;
+    SOAP_ASSIGN_OR_RETURN(const std::vector<std::string> names, FilesUnder(path_));
+    for (const std::string& name : names) {
+      if (!IsPng(name) && !IsRaw(name)) {
+        ++out.left_out;
+        continue;
+      }
+      const fs::path at = name.empty() ? fs::path(path_) : fs::path(path_) / name;
+      SOAP_RETURN_IF_ERROR(ReadFile(at.string()));
+      out.names.push_back(name.empty() ? at.filename().string() : name);
+      out.folders.push_back(fs::path(name).parent_path().string());
+    }
+    if (out.names.empty()) return BadFolder(path_, "no images in it: neither .png nor .raw");
+    out.images = std::make_shared<EncodedImages>(out_.shape, options_.divisor, std::move(files_));
+    return out;
+  }
+
   absl::StatusOr<ImageFolder> Read() {
     SOAP_ASSIGN_OR_RETURN(const std::vector<std::string> found, NamesIn(path_, true));
     if (found.empty()) return BadFolder(path_, "no folders in it; one of images a class is needed");
@@ -114,17 +158,20 @@ class FolderReader {
     SOAP_ASSIGN_OR_RETURN(const std::vector<std::string> names, NamesIn(folder, false));
     if (names.empty()) return BadFolder(folder, "no images in it");
     for (const std::string& name : names) {
-      ImageFile file = {.name = absl::StrCat(folder, "/", name),
-                        .is_png = absl::EndsWithIgnoreCase(name, ".png")};
-      if (!file.is_png && !absl::EndsWithIgnoreCase(name, ".raw")) {
-        return BadFolder(file.name, "neither .png nor .raw");
-      }
-      SOAP_ASSIGN_OR_RETURN(file.bytes, ReadMaybeGzip(file.name, kFileBytesMax - bytes_));
-      bytes_ += file.bytes.size();
-      SOAP_RETURN_IF_ERROR(file.is_png ? CheckPng(file) : CheckRaw(file));
-      files_.push_back(std::move(file));
+      SOAP_RETURN_IF_ERROR(ReadFile(absl::StrCat(folder, "/", name)));
       out_.labels.push_back(label);
     }
+    return absl::OkStatus();
+  }
+
+  absl::Status ReadFile(std::string name) {
+    ImageFile file = {.name = std::move(name)};
+    file.is_png = IsPng(file.name);
+    if (!file.is_png && !IsRaw(file.name)) return BadFolder(file.name, "neither .png nor .raw");
+    SOAP_ASSIGN_OR_RETURN(file.bytes, ReadMaybeGzip(file.name, kFileBytesMax - bytes_));
+    bytes_ += file.bytes.size();
+    SOAP_RETURN_IF_ERROR(file.is_png ? CheckPng(file) : CheckRaw(file));
+    files_.push_back(std::move(file));
     return absl::OkStatus();
   }
 
@@ -167,6 +214,11 @@ class FolderReader {
 absl::StatusOr<ImageFolder> ReadImageFolder(const std::string& path,
                                             const ImageFolderOptions& options) {
   return FolderReader(path, options).Read();
+}
+
+absl::StatusOr<PlainImages> ReadPlainImages(const std::string& path,
+                                            const ImageFolderOptions& options) {
+  return FolderReader(path, options).ReadPlain();
 }
 
 }  // namespace soapstone::models

@@ -36,4 +36,17 @@ struct ImageFolder {
 absl::StatusOr<ImageFolder> ReadImageFolder(const std::string& path,
                                             const ImageFolderOptions& options);
 
+struct PlainImages {
+  ColumnPtr images;                  // "image", [C, H, W] f32
+  std::vector<std::string> names;    // relative to the folder; of a file its own
+  std::vector<std::string> folders;  // of each image: the sub-folder that it is in, or ""
+  uint64_t left_out = 0;             // files that are neither .png nor .raw
+};
+
+// Images that need no class: those of a folder and of its sub-folders, in the order of their names
+// (by bytes), or one file. Links to folders are not followed. Decoded once here too. Errors as
+// above, and InvalidArgument for none at all.
+absl::StatusOr<PlainImages> ReadPlainImages(const std::string& path,
+                                            const ImageFolderOptions& options);
+
 }  // namespace soapstone::models

@@ -310,4 +310,16 @@ absl::StatusOr<SparseTrainTest> LoadSparseData(const SparseDataOptions& options)
   return data;
 }
 
+absl::StatusOr<SparseTrainTest> LoadLaterSparseData(const SparseDataOptions& options) {
+  const std::optional<LineReader> read = LineReaderOf(options);
+  if (!read.has_value()) {
+    return absl::InvalidArgumentError(absl::StrCat("data of format ", options.format,
+                                                   " are not read apart from the training data"));
+  }
+  SparseTrainTest data;
+  SOAP_ASSIGN_OR_RETURN(data.test, ReadLines(options.test_path, *read));
+  data.train.dense_columns = data.test.dense_columns;
+  return data;
+}
+
 }  // namespace soapstone::models

@@ -79,4 +79,8 @@ struct SparseDataOptions {
 // samples at all.
 absl::StatusOr<SparseTrainTest> LoadSparseData(const SparseDataOptions& options);
 
+// The samples of options.test_path alone, as held-out ones, for models that need nothing of their
+// training data: of formats read line by line. Errors as above.
+absl::StatusOr<SparseTrainTest> LoadLaterSparseData(const SparseDataOptions& options);
+
 }  // namespace soapstone::models

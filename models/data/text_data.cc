@@ -52,6 +52,16 @@ std::vector<absl::string_view> WordsAndLineEnds(absl::string_view text) {
   return words;
 }
 
+std::vector<int32_t> NumbersOf(const std::vector<absl::string_view>& words,
+                               const Vocabulary& vocabulary) {
+  std::vector<int32_t> tokens;
+  tokens.reserve(words.size());
+  for (const absl::string_view word : words) {
+    tokens.push_back(word.empty() ? kLineEnd : vocabulary.IdOf(word));
+  }
+  return tokens;
+}
+
 std::vector<int32_t> BytesOf(absl::string_view text) {
   std::vector<int32_t> tokens;
   tokens.reserve(text.size());
@@ -117,17 +127,9 @@ absl::StatusOr<TrainTest> LoadWords(const DataOptions& options, absl::string_vie
   SOAP_ASSIGN_OR_RETURN(
       const Vocabulary vocabulary,
       Vocabulary::Build(counts, {"<unk>", "<eos>"}, static_cast<uint64_t>(options.vocabulary)));
-  const auto numbers = [&](const std::vector<absl::string_view>& part) {
-    std::vector<int32_t> tokens;
-    tokens.reserve(part.size());
-    for (const absl::string_view word : part) {
-      tokens.push_back(word.empty() ? kLineEnd : vocabulary.IdOf(word));
-    }
-    return tokens;
-  };
-  SOAP_ASSIGN_OR_RETURN(
-      TrainTest data,
-      SequencesOfParts(options, vocabulary.size(), {numbers(words.train), numbers(words.test)}));
+  SOAP_ASSIGN_OR_RETURN(TrainTest data, SequencesOfParts(options, vocabulary.size(),
+                                                         {NumbersOf(words.train, vocabulary),
+                                                          NumbersOf(words.test, vocabulary)}));
   data.vocabularies = {vocabulary.words(), vocabulary.words()};
   return data;
 }
@@ -241,6 +243,50 @@ absl::StatusOr<TrainTest> LoadTextData(const DataOptions& options) {
   if (options.format == "words") return LoadWords(options, train, test);
   SOAP_ASSIGN_OR_RETURN(TextParts<int32_t> parts, PartsOf(options, BytesOf(train), BytesOf(test)));
   return SequencesOfParts(options, kByteClasses, std::move(parts));
+}
+
+std::vector<int32_t> TokensOf(absl::string_view text, const Vocabulary* vocabulary,
+                              std::vector<std::string>* unknown) {
+  if (vocabulary == nullptr) return BytesOf(text);
+  const std::vector<absl::string_view> words = WordsAndLineEnds(text);
+  for (const absl::string_view word : words) {
+    if (!word.empty() && !vocabulary->Has(word)) unknown->emplace_back(word);
+  }
+  return NumbersOf(words, *vocabulary);
+}
+
+std::string TextOfTokens(const std::vector<int32_t>& tokens, const Vocabulary* vocabulary) {
+  std::string text;
+  for (const int32_t token : tokens) {
+    if (vocabulary == nullptr) {
+      text.push_back(static_cast<char>(static_cast<uint8_t>(token)));
+    } else if (token == kLineEnd) {
+      text.push_back('\n');
+    } else {
+      if (!text.empty() && text.back() != '\n') text.push_back(' ');
+      text += vocabulary->words()[static_cast<size_t>(token)];
+    }
+  }
+  return text;
+}
+
+absl::StatusOr<Dataset> LoadLaterText(const DataOptions& options,
+                                      const std::vector<std::vector<std::string>>& vocabularies) {
+  SOAP_RETURN_IF_ERROR(CheckTextOptions(options));
+  SOAP_ASSIGN_OR_RETURN(const std::string text, ReadMaybeGzip(options.path));
+  if (options.format == "bytes") {
+    return Sequences(options.path, options.length, kByteClasses, BytesOf(text));
+  }
+  if (vocabularies.size() < 2) return BadText(options.path, "the model has no vocabulary");
+  SOAP_ASSIGN_OR_RETURN(Vocabulary source, Vocabulary::OfWords(vocabularies.front()));
+  if (options.format == "words") {
+    return Sequences(options.path, options.length, source.size(),
+                     NumbersOf(WordsAndLineEnds(text), source));
+  }
+  SOAP_ASSIGN_OR_RETURN(Vocabulary target, Vocabulary::OfWords(vocabularies.back()));
+  SOAP_ASSIGN_OR_RETURN(const std::vector<SentencePair> pairs,
+                        SentencePairsOf(options.path, text, options.length));
+  return Encode(options, {std::move(source), std::move(target)}, pairs);
 }
 
 absl::StatusOr<TrainTest> LoadParallelData(const DataOptions& options) {

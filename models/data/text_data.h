@@ -2,8 +2,14 @@
 // sentences. Called by LoadData.
 #pragma once
 
+#include <cstdint>
+#include <string>
+#include <vector>
+
 #include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
 #include "models/data/dataset.h"
+#include "models/data/vocabulary.h"
 
 namespace soapstone::models {
 
@@ -24,6 +30,19 @@ inline constexpr int32_t kNoLabel = -1;  // of a place that has no loss (compute
 // Errors: those of ReadMaybeGzip; InvalidArgument, with the path, for a part that is shorter than a
 // sequence and one token, and for a vocabulary that is too small.
 absl::StatusOr<TrainTest> LoadTextData(const DataOptions& options);
+
+// The tokens of a text as the formats above have them: its bytes where there is no vocabulary, else
+// words and line ends. Words that the vocabulary lacks are <unk>, and appended to `unknown`.
+std::vector<int32_t> TokensOf(absl::string_view text, const Vocabulary* vocabulary,
+                              std::vector<std::string>* unknown);
+// The way back: words with a space between, lines with an end.
+std::string TextOfTokens(const std::vector<int32_t>& tokens, const Vocabulary* vocabulary);
+
+// The text of options.path as held-out samples of a model that was trained with these vocabularies
+// (TrainTest's; of bytes empty); also pairs of sentences. Errors as LoadTextData's and
+// LoadParallelData's.
+absl::StatusOr<Dataset> LoadLaterText(const DataOptions& options,
+                                      const std::vector<std::vector<std::string>>& vocabularies);
 
 // A line is a source, a tab and a target, words separated by spaces; empty lines are left out, and
 // so are pairs of which one side has more than length − 1 words. With S = T = options.length:

@@ -43,6 +43,25 @@ absl::StatusOr<Vocabulary> Vocabulary::Build(const WordCounts& counts,
   return vocabulary;
 }
 
+absl::StatusOr<Vocabulary> Vocabulary::OfWords(std::vector<std::string> words) {
+  Vocabulary vocabulary;
+  for (size_t id = 0; id < words.size(); ++id) {
+    if (vocabulary.ids_.emplace(words[id], static_cast<int32_t>(id)).second) continue;
+    return absl::InvalidArgumentError(absl::StrCat("a vocabulary has word ", id, " twice"));
+  }
+  const auto unknown = vocabulary.ids_.find("<unk>");
+  if (unknown == vocabulary.ids_.end()) {
+    return absl::InvalidArgumentError("a vocabulary has no <unk>");
+  }
+  vocabulary.unknown_ = unknown->second;
+  vocabulary.words_ = std::move(words);
+  return vocabulary;
+}
+
+bool Vocabulary::Has(absl::string_view word) const {
+  return ids_.find(std::string_view(word.data(), word.size())) != ids_.end();
+}
+
 int32_t Vocabulary::IdOf(absl::string_view word) const {
   const auto it = ids_.find(std::string_view(word.data(), word.size()));
   return it == ids_.end() ? unknown_ : it->second;

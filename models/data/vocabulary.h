@@ -35,8 +35,13 @@ class Vocabulary {
                                           const std::vector<std::string>& specials,
                                           uint64_t size_max);
 
+  // Of words by number, as words() gives them. Error: InvalidArgument where one is there twice, or
+  // "<unk>" is not.
+  static absl::StatusOr<Vocabulary> OfWords(std::vector<std::string> words);
+
   int64_t size() const { return static_cast<int64_t>(words_.size()); }
   int32_t IdOf(absl::string_view word) const;
+  bool Has(absl::string_view word) const;
   const std::vector<std::string>& words() const { return words_; }  // by number
 
  private:

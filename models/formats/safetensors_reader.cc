@@ -126,14 +126,27 @@ absl::StatusOr<std::string> ReadHeaderText(const std::string& path, uint64_t* da
   return text;
 }
 
+absl::StatusOr<nlohmann::json> HeaderOf(const std::string& path, const std::string& text) {
+  nlohmann::json header = nlohmann::json::parse(text, nullptr, /*allow_exceptions=*/false);
+  if (header.is_object()) return header;
+  return BadFile(path, "no safetensors file: its header is no JSON object");
+}
+
+// The bytes of a tensor.
+absl::Status ReadBytes(const std::string& path, const StoredTensor& tensor, void* to) {
+  std::ifstream file(path, std::ios::binary);
+  file.seekg(static_cast<std::streamoff>(tensor.begin));
+  const auto bytes = static_cast<std::streamsize>(tensor.end - tensor.begin);
+  if (file && file.read(static_cast<char*>(to), bytes)) return absl::OkStatus();
+  return BadFile(path, "tensor '", Shown(tensor.name), "' cannot be read: ", std::strerror(errno));
+}
+
 }  // namespace
 
 absl::StatusOr<std::vector<StoredTensor>> ReadSafetensorsHeader(const std::string& path) {
   uint64_t data_bytes = 0;
   SOAP_ASSIGN_OR_RETURN(const std::string text, ReadHeaderText(path, &data_bytes));
-  const nlohmann::json header = nlohmann::json::parse(text, nullptr, /*allow_exceptions=*/false);
-  if (!header.is_object())
-    return BadFile(path, "no safetensors file: its header is no JSON object");
+  SOAP_ASSIGN_OR_RETURN(const nlohmann::json header, HeaderOf(path, text));
   std::vector<StoredTensor> tensors;
   for (const auto& [name, entry] : header.items()) {
     if (name == "__metadata__") continue;
@@ -153,6 +166,20 @@ absl::StatusOr<std::vector<StoredTensor>> ReadSafetensorsHeader(const std::strin
   return tensors;
 }
 
+absl::StatusOr<std::map<std::string, std::string>> ReadSafetensorsMetadata(
+    const std::string& path) {
+  uint64_t data_bytes = 0;
+  SOAP_ASSIGN_OR_RETURN(const std::string text, ReadHeaderText(path, &data_bytes));
+  SOAP_ASSIGN_OR_RETURN(const nlohmann::json header, HeaderOf(path, text));
+  std::map<std::string, std::string> metadata;
+  const auto said = header.find("__metadata__");
+  if (said == header.end() || !said->is_object()) return metadata;
+  for (const auto& [name, value] : said->items()) {
+    if (value.is_string()) metadata[name] = value.get<std::string>();
+  }
+  return metadata;
+}
+
 bool IsFloatType(const std::string& type) {
   return type == "F32" || type == "F16" || type == "BF16";
 }
@@ -165,19 +192,25 @@ absl::StatusOr<std::vector<float>> ReadFloats(const std::string& path, const Sto
   const uint64_t bytes = tensor.end - tensor.begin;
   std::vector<float> values(bytes / ElementBytes(tensor.type));
   std::vector<uint16_t> halves(tensor.type == "F32" ? 0 : values.size());
-  std::ifstream file(path, std::ios::binary);
-  file.seekg(static_cast<std::streamoff>(tensor.begin));
-  char* to = halves.empty() ? reinterpret_cast<char*>(values.data())
-                            : reinterpret_cast<char*>(halves.data());
-  if (!file || !file.read(to, static_cast<std::streamsize>(bytes))) {
-    return BadFile(path, "tensor '", Shown(tensor.name),
-                   "' cannot be read: ", std::strerror(errno));
-  }
+  void* to = values.data();
+  if (!halves.empty()) to = halves.data();
+  SOAP_RETURN_IF_ERROR(ReadBytes(path, tensor, to));
   const bool brain = tensor.type == "BF16";
   for (size_t i = 0; i < halves.size(); ++i) {
     values[i] = brain ? FloatOfBfloat16(halves[i]) : FloatOfHalf(halves[i]);
   }
   return values;
+}
+
+absl::StatusOr<std::vector<uint64_t>> ReadKeys(const std::string& path,
+                                               const StoredTensor& tensor) {
+  if (tensor.type != "U64") {
+    return BadFile(path, "tensor '", Shown(tensor.name), "' is ", Shown(tensor.type),
+                   "; keys are U64");
+  }
+  std::vector<uint64_t> keys((tensor.end - tensor.begin) / sizeof(uint64_t));
+  SOAP_RETURN_IF_ERROR(ReadBytes(path, tensor, keys.data()));
+  return keys;
 }
 
 }  // namespace soapstone::models

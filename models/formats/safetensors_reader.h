@@ -1,8 +1,10 @@
 // Reads safetensors files (models/formats/safetensors_writer.h says what they are), also those of
-// others: whatever is in the file, it is an error and no crash. Called by weights.cc.
+// others: whatever is in the file, it is an error and no crash. Called by weights.cc, and by who
+// reads rows of tables and what is said of a model beside its values.
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <string>
 #include <vector>
 
@@ -23,10 +25,17 @@ struct StoredTensor {
 // or no JSON, tensors overlap or leave gaps, a tensor's bytes are not those of its shape.
 absl::StatusOr<std::vector<StoredTensor>> ReadSafetensorsHeader(const std::string& path);
 
+// The texts of its __metadata__, by name; those that are no text are left out. Errors: as above,
+// where the header is at fault.
+absl::StatusOr<std::map<std::string, std::string>> ReadSafetensorsMetadata(const std::string& path);
+
 // True for the types that ReadFloats takes.
 bool IsFloatType(const std::string& type);
 
 // The values of one tensor, of F32, F16 or BF16, all exactly as float.
 absl::StatusOr<std::vector<float>> ReadFloats(const std::string& path, const StoredTensor& tensor);
+
+// The values of one tensor of U64.
+absl::StatusOr<std::vector<uint64_t>> ReadKeys(const std::string& path, const StoredTensor& tensor);
 
 }  // namespace soapstone::models

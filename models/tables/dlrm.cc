@@ -150,7 +150,7 @@ absl::StatusOr<Graph> BuildDlrm(const DlrmSize& size) {
 
 absl::StatusOr<std::shared_ptr<const SparseModel>> MakeDlrm(std::string_view spec,
                                                             SparseDataOptions options,
-                                                            uint64_t rows_max) {
+                                                            uint64_t rows_max, SparseLoader load) {
   SOAP_ASSIGN_OR_RETURN(const DlrmSize size, ParseDlrm(spec));
   if (options.format != "criteo" && options.format != "clicks") {
     return absl::InvalidArgumentError(
@@ -159,7 +159,7 @@ absl::StatusOr<std::shared_ptr<const SparseModel>> MakeDlrm(std::string_view spe
   options.dense_columns = static_cast<uint64_t>(size.dense);
   options.categorical_columns = static_cast<uint64_t>(size.categorical);
   SOAP_ASSIGN_OR_RETURN(Graph graph, BuildDlrm(size));
-  SOAP_ASSIGN_OR_RETURN(SparseTrainTest data, LoadSparseData(options));
+  SOAP_ASSIGN_OR_RETURN(SparseTrainTest data, load(options));
   return std::make_shared<const Dlrm>(std::move(data), size, std::move(graph), rows_max);
 }
 

@@ -34,6 +34,6 @@ absl::StatusOr<Graph> BuildDlrm(const DlrmSize& size);
 // Reads data of format criteo or clicks with as many columns. Errors as MakeSparseModel's.
 absl::StatusOr<std::shared_ptr<const SparseModel>> MakeDlrm(std::string_view spec,
                                                             SparseDataOptions options,
-                                                            uint64_t rows_max);
+                                                            uint64_t rows_max, SparseLoader load);
 
 }  // namespace soapstone::models

@@ -46,6 +46,26 @@ class Logistic final : public SparseModel {
     }
   }
 
+  std::vector<float> Score(const SparseBatch& batch,
+                           const std::vector<RowBlock>& rows) const override {
+    const SparseDataset& data = PartOf(batch);
+    std::vector<float> scores;
+    scores.reserve(batch.samples.size());
+    if (batch.samples.empty()) return scores;
+    const RowBlock& weights = rows[0];
+    const float bias = weights.row(weights.Find(kBiasKey))[0];
+    for (const uint64_t sample : batch.samples) {
+      const absl::Span<const uint64_t> keys = data.KeysOf(sample);
+      const absl::Span<const float> values = data.ValuesOf(sample);
+      float z = bias;
+      for (size_t k = 0; k < keys.size(); ++k) {
+        z += weights.row(weights.Find(keys[k]))[0] * values[k];
+      }
+      scores.push_back(z);
+    }
+    return scores;
+  }
+
   // z = w.x + b, y in {0, 1}: d loss / d w_k = (s(z) - y) x_k
   SparseLoss Run(const SparseBatch& batch, std::vector<RowBlock>* rows) const override {
     const SparseDataset& data = PartOf(batch);
@@ -95,6 +115,19 @@ class MatrixFactorisation final : public SparseModel {
       (*keys)[0].push_back(of_sample[0]);
       (*keys)[1].push_back(of_sample[1]);
     }
+  }
+
+  std::vector<float> Score(const SparseBatch& batch,
+                           const std::vector<RowBlock>& rows) const override {
+    std::vector<float> scores;
+    scores.reserve(batch.samples.size());
+    for (const uint64_t sample : batch.samples) {
+      const absl::Span<const uint64_t> keys = PartOf(batch).KeysOf(sample);
+      const absl::Span<const float> p = rows[0].row(rows[0].Find(keys[0]));
+      const absl::Span<const float> q = rows[1].row(rows[1].Find(keys[1]));
+      scores.push_back(mean_ + p[dim_] + q[dim_] + Dot(p, q.first(dim_)));
+    }
+    return scores;
   }
 
   // e = m + b_i + c_j + p_i.q_j - r: the loss is e^2 / 2, d / d p_i = e q_j, d / d q_j = e p_i, and
@@ -162,6 +195,17 @@ class SkipGram final : public SparseModel {
         (*keys)[1].push_back(Negative(batch, sample, k));
       }
     }
+  }
+
+  std::vector<float> Score(const SparseBatch& batch,
+                           const std::vector<RowBlock>& rows) const override {
+    std::vector<float> scores;
+    scores.reserve(batch.samples.size());
+    for (const uint64_t sample : batch.samples) {
+      const absl::Span<const uint64_t> pair = PartOf(batch).KeysOf(sample);
+      scores.push_back(Dot(rows[0].row(rows[0].Find(pair[0])), rows[1].row(rows[1].Find(pair[1]))));
+    }
+    return scores;
   }
 
   // For the word o (y = 1) and each negative (y = 0), x = u.v: d loss / d u = (s(x) - y) v, d / d v
@@ -235,6 +279,11 @@ SparseLoss SparseModel::Run(const SparseBatch& /*batch*/, std::vector<RowBlock>*
   LOG(FATAL) << "a model with a graph is run by a replica";
 }
 
+std::vector<float> SparseModel::Score(const SparseBatch& /*batch*/,
+                                      const std::vector<RowBlock>& /*rows*/) const {
+  LOG(FATAL) << "a model with a graph is run by a replica";
+}
+
 TensorId SparseModel::rows_input() const { LOG(FATAL) << "a model without a graph"; }
 
 TrainTest SparseModel::DataOver(const std::vector<RowBlock>* /*rows*/) const {
@@ -302,27 +351,28 @@ absl::StatusOr<Graph> GraphOfSparseModel(std::string_view spec) {
 
 absl::StatusOr<std::shared_ptr<const SparseModel>> MakeSparseModel(std::string_view text,
                                                                    SparseDataOptions options,
-                                                                   uint64_t rows_max) {
-  if (IsDlrm(text)) return MakeDlrm(text, std::move(options), rows_max);
+                                                                   uint64_t rows_max,
+                                                                   SparseLoader load) {
+  if (IsDlrm(text)) return MakeDlrm(text, std::move(options), rows_max, load);
   SOAP_ASSIGN_OR_RETURN(const Spec spec, Spec::Parse(text));
   if (spec.name == "logistic") {
     SOAP_RETURN_IF_ERROR(spec.AllowOnly({}));
     SOAP_RETURN_IF_ERROR(NeedsFormat(spec, options, "libsvm"));
-    SOAP_ASSIGN_OR_RETURN(SparseTrainTest data, LoadSparseData(options));
+    SOAP_ASSIGN_OR_RETURN(SparseTrainTest data, load(options));
     return std::make_shared<const Logistic>(std::move(data), rows_max);
   }
   if (spec.name == "matrix_factorisation") {
     SOAP_RETURN_IF_ERROR(spec.AllowOnly({"dim"}));
     SOAP_ASSIGN_OR_RETURN(const int64_t dim, spec.Int("dim", 8, 1, 4096));
     SOAP_RETURN_IF_ERROR(NeedsFormat(spec, options, "triples"));
-    SOAP_ASSIGN_OR_RETURN(SparseTrainTest data, LoadSparseData(options));
+    SOAP_ASSIGN_OR_RETURN(SparseTrainTest data, load(options));
     return std::make_shared<const MatrixFactorisation>(std::move(data), static_cast<uint32_t>(dim),
                                                        rows_max);
   }
   if (spec.name == "skip_gram") {
     SOAP_ASSIGN_OR_RETURN(const SkipGramSpec parsed, ParseSkipGram(spec, &options));
     SOAP_RETURN_IF_ERROR(NeedsFormat(spec, options, "text"));
-    SOAP_ASSIGN_OR_RETURN(SparseTrainTest data, LoadSparseData(options));
+    SOAP_ASSIGN_OR_RETURN(SparseTrainTest data, load(options));
     return std::make_shared<const SkipGram>(std::move(data), static_cast<uint32_t>(parsed.dim),
                                             static_cast<uint32_t>(parsed.negatives), options.seed,
                                             rows_max);

@@ -85,6 +85,11 @@ class SparseModel {
   // rows: by table; REQUIRES: with all keys that AddKeys names.
   virtual SparseLoss Run(const SparseBatch& batch, std::vector<RowBlock>* rows) const;
 
+  // What the model says of each sample: [samples], of a classifier of two classes z of σ(z), else
+  // the value predicted, of a pair of words their likeness u.v. rows: as Run's.
+  virtual std::vector<float> Score(const SparseBatch& batch,
+                                   const std::vector<RowBlock>& rows) const;
+
   // Of a model with one.
   // The input that is made of rows.
   virtual TensorId rows_input() const;
@@ -143,8 +148,10 @@ absl::StatusOr<Graph> GraphOfSparseModel(std::string_view spec);
 //   dlrm, dlrm:tiny                       criteo (dlrm.h)
 // rows_max: of each table on each shard (TableSpec). Errors: InvalidArgument; those of
 // LoadSparseData.
-absl::StatusOr<std::shared_ptr<const SparseModel>> MakeSparseModel(std::string_view spec,
-                                                                   SparseDataOptions options,
-                                                                   uint64_t rows_max);
+// `load`: what reads the data.
+using SparseLoader = absl::StatusOr<SparseTrainTest> (*)(const SparseDataOptions& options);
+absl::StatusOr<std::shared_ptr<const SparseModel>> MakeSparseModel(
+    std::string_view spec, SparseDataOptions options, uint64_t rows_max,
+    SparseLoader load = LoadSparseData);
 
 }  // namespace soapstone::models

@@ -21,6 +21,8 @@ struct ModelInput {
   int64_t steps = 0;           // tokens of a sample; of a translation the target's
   int64_t source_steps = 0;
   std::vector<int64_t> categories;  // of each categorical column, where a sample has such
+
+  friend bool operator==(const ModelInput&, const ModelInput&) = default;
 };
 
 struct ZooEntry {

@@ -13,6 +13,7 @@ PAGE_OF_FLAGS = {  # of each file that registers flags, where they stand besides
     "apps/experiment/replay_flags.cc": "docs/simulation.md",
     "apps/experiment/simulate_flags.cc": "docs/simulation.md",
     "apps/plan/plan_flags.cc": "docs/planner.md",
+    "apps/predict/predict_flags.cc": "docs/predict.md",
     "apps/profile/profile_flags.cc": "docs/models.md",
 }
 FLAGS_OF_OTHERS = {"--from-file", "--help", "--gtest_filter", "--output-on-failure", "--storage", "--test-dir", "--tool"}

@@ -1,0 +1,48 @@
+#include "apps/checkpoint_command/checkpoint_place.h"
+
+#include <filesystem>
+#include <system_error>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "base/status_macros.h"
+#include "checkpoint/folder.h"
+
+namespace soapstone::apps {
+
+namespace fs = std::filesystem;
+
+CheckpointPlace CheckpointPlaceOf(const std::string& where) {
+  fs::path path = fs::path(where).lexically_normal();
+  if (path.filename().empty() && path.has_parent_path()) path = path.parent_path();
+  int64_t clock = 0;
+  if (!absl::SimpleAtoi(path.filename().string(), &clock) || clock < 0) {
+    return {.folder = path.string(), .clock = {}};
+  }
+  const fs::path folder = path.has_parent_path() ? path.parent_path() : fs::path(".");
+  std::error_code error;
+  const bool beside = fs::exists(folder / checkpoint::NameOf(clock), error);
+  if (!beside && fs::is_directory(path, error)) return {.folder = path.string(), .clock = {}};
+  return {.folder = folder.string(), .clock = clock};
+}
+
+absl::StatusOr<wire::Checkpoint> ManifestAt(checkpoint::Disk* disk, const CheckpointPlace& place) {
+  std::error_code error;
+  if (!fs::exists(place.folder, error)) {
+    return absl::NotFoundError(absl::StrCat(place.folder, ": No such file or directory"));
+  }
+  if (place.clock.has_value()) return checkpoint::ReadManifest(disk, place.folder, *place.clock);
+  SOAP_ASSIGN_OR_RETURN(const std::vector<int64_t> clocks,
+                        checkpoint::ClocksIn(disk, place.folder));
+  absl::Status first = absl::NotFoundError(absl::StrCat(place.folder, " has no checkpoint"));
+  for (auto clock = clocks.rbegin(); clock != clocks.rend(); ++clock) {
+    auto manifest = checkpoint::ReadManifest(disk, place.folder, *clock);
+    if (manifest.ok()) return manifest;
+    if (clock == clocks.rbegin()) first = manifest.status();
+  }
+  return first;
+}
+
+}  // namespace soapstone::apps

@@ -1,0 +1,27 @@
+// What a command line names of a folder of checkpoints: all of it, or one of them.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+
+#include "absl/status/statusor.h"
+#include "checkpoint/disk.h"
+#include "wire/config/checkpoint.pb.h"
+
+namespace soapstone::apps {
+
+struct CheckpointPlace {
+  std::string folder;
+  std::optional<int64_t> clock;
+};
+
+// `where`: DIR or DIR/CLOCK. A folder whose own name is a number is DIR, unless there is such a
+// checkpoint beside it.
+CheckpointPlace CheckpointPlaceOf(const std::string& where);
+
+// The manifest of the one that is named; else of the newest that has one. Errors: NotFound where
+// there is no such folder, or it has no checkpoint; those of checkpoint::ReadManifest.
+absl::StatusOr<wire::Checkpoint> ManifestAt(checkpoint::Disk* disk, const CheckpointPlace& place);
+
+}  // namespace soapstone::apps
