@@ -8,9 +8,9 @@
 
 namespace soapstone::apps {
 
-// Reads its slices, and what the optimizer remembered of them, from the parts that have them,
-// whoever wrote these, and checks what it reads. Of a job that begins at the start: does nothing.
-// Error: InvalidArgument, one line; the store is good for nothing then.
+// Reads its slices and the rows of its tables, and what the optimizer remembered of them, from the
+// parts that have them, whoever wrote these, and checks what it reads. Of a job that begins at the
+// start: does nothing. Error: InvalidArgument, one line; the store is good for nothing then.
 absl::Status RestoreShard(const Job& job, ShardId shard, server::Store* store);
 
 }  // namespace soapstone::apps
