@@ -204,6 +204,19 @@ TEST_F(TablePartTest, ATableThatIsMissingOrOfAnotherFormIsNamed) {
   EXPECT_THAT(Open().Tables().status().message(), HasSubstr("small has rows of another form"));
 }
 
+// What a shard says of its rows, and what a disk does, end the part.
+TEST_F(TablePartTest, ADiskThatIsFullAndRowsThatWereGivenUpAreSaid) {
+  const auto write = [&](const PartTable& table) {
+    return WritePart(&disk_, "d/p", 400, {}, std::vector<PartTable>{table}).status();
+  };
+  disk_.SetRoom(1 << 20);
+  EXPECT_THAT(write(TableOf("large", kLarge, &large_[0])).ToString(), HasSubstr("d/p"));
+  disk_.SetRoom(64 << 20);
+  PartTable given_up = TableOf("large", kLarge, &large_[0]);
+  given_up.next = [](size_t, RowBlock*) { return absl::ResourceExhaustedError("given up"); };
+  EXPECT_EQ(write(given_up).message(), "given up");
+}
+
 TEST_F(TablePartTest, EveryFlippedBitIsFoundAndItsBlockNamed) {
   std::string* bytes = disk_.Contents("d/000000400/" + PartFile(0));
   for (size_t at = 3 << 20; at < bytes->size(); at += 1'234'567) {

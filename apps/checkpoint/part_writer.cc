@@ -46,11 +46,11 @@ std::vector<checkpoint::PartSlice> SlicesOf(const wire::Layout& layout, ShardId 
   return slices;
 }
 
-// Views of the capture, whose rows are taken as they are written.
+}  // namespace
+
 std::vector<checkpoint::PartTable> TablesOf(const wire::Layout& layout,
-                                            const server::Capture& capture) {
+                                            server::TableCapture* rows) {
   std::vector<checkpoint::PartTable> tables;
-  server::TableCapture* const rows = capture.tables.get();
   for (uint32_t t = 0; rows != nullptr && t < layout.tables().size(); ++t) {
     const server::TableCapture::Table& table = rows->table(t);
     tables.push_back(
@@ -62,8 +62,6 @@ std::vector<checkpoint::PartTable> TablesOf(const wire::Layout& layout,
   }
   return tables;
 }
-
-}  // namespace
 
 PartWriter::PartWriter(std::shared_ptr<const Job> job, uint64_t session,
                        std::function<void(wire::Message)> tell)
@@ -110,7 +108,7 @@ wire::Message PartWriter::WriteNow(const Task& task) {
     SOAP_RETURN_IF_ERROR(disk_->MakeFolder(folder));
     return checkpoint::WritePart(disk_.get(), path, clock,
                                  SlicesOf(*job_->layout, task.shard, task.capture),
-                                 TablesOf(*job_->layout, task.capture));
+                                 TablesOf(*job_->layout, task.capture.tables.get()));
   };
   const absl::StatusOr<checkpoint::PartSums> sums = write();
   if (!sums.ok()) {

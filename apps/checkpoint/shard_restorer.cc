@@ -45,6 +45,8 @@ absl::Status RestoreTable(const wire::Layout& layout, ShardId shard, uint32_t t,
                          });
 }
 
+}  // namespace
+
 absl::Status RestoreTables(const wire::Layout& layout, ShardId shard, checkpoint::Image* image,
                            server::TableStore* tables) {
   SOAP_ASSIGN_OR_RETURN(const std::vector<checkpoint::Image::Table> there, image->Tables());
@@ -59,8 +61,6 @@ absl::Status RestoreTables(const wire::Layout& layout, ShardId shard, checkpoint
   }
   return absl::OkStatus();
 }
-
-}  // namespace
 
 absl::Status RestoreShard(const Job& job, ShardId shard, server::Store* store) {
   const bool has_tables = !job.layout->tables().empty();

@@ -249,12 +249,12 @@ class CheckpointTeller {
         const std::unique_ptr<models::SafetensorsWriter> file,
         models::SafetensorsWriter::Create(flags_.out, std::move(outlines), MetadataOf(manifest)));
     for (const auto& table : tables) {
-      SOAP_ASSIGN_OR_RETURN(const std::vector<uint64_t> keys, SortedKeys(table.name, &image));
+      SOAP_ASSIGN_OR_RETURN(const std::vector<uint64_t> keys, SortedKeys(table, &image));
       SOAP_RETURN_IF_ERROR(file->Append(keys.data(), keys.size() * sizeof(uint64_t)));
     }
     SOAP_RETURN_IF_ERROR(ExportTensors(params, &image, file.get()));
     for (const auto& table : tables) {
-      SOAP_ASSIGN_OR_RETURN(const std::vector<uint64_t> keys, SortedKeys(table.name, &image));
+      SOAP_ASSIGN_OR_RETURN(const std::vector<uint64_t> keys, SortedKeys(table, &image));
       SOAP_RETURN_IF_ERROR(
           ExportRows(table, keys, kRowWindowBytes, &image,
                      [&](const void* data, uint64_t bytes) { return file->Append(data, bytes); }));

@@ -8,16 +8,18 @@
 
 namespace soapstone::apps {
 
-absl::StatusOr<std::vector<uint64_t>> SortedKeys(const std::string& table,
+absl::StatusOr<std::vector<uint64_t>> SortedKeys(const checkpoint::Image::Table& table,
                                                  checkpoint::Image* image) {
   std::vector<uint64_t> keys;
-  SOAP_RETURN_IF_ERROR(image->ReadKeys(table, [&](absl::Span<const uint64_t> some) {
+  keys.reserve(table.rows);
+  SOAP_RETURN_IF_ERROR(image->ReadKeys(table.name, [&](absl::Span<const uint64_t> some) {
     keys.insert(keys.end(), some.begin(), some.end());
   }));
   std::sort(keys.begin(), keys.end());
   const auto twice = std::adjacent_find(keys.begin(), keys.end());
   if (twice == keys.end()) return keys;
-  return absl::DataLossError(absl::StrCat("table ", table, ": key ", *twice, " is there twice"));
+  return absl::DataLossError(
+      absl::StrCat("table ", table.name, ": key ", *twice, " is there twice"));
 }
 
 absl::Status ExportRows(

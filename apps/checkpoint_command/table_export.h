@@ -3,7 +3,6 @@
 
 #include <cstdint>
 #include <functional>
-#include <string>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -15,7 +14,7 @@ namespace soapstone::apps {
 
 // All keys of a table, ascending: 8 bytes a row are at hand. Error: DataLoss where one is there
 // twice, or the image's.
-absl::StatusOr<std::vector<uint64_t>> SortedKeys(const std::string& table,
+absl::StatusOr<std::vector<uint64_t>> SortedKeys(const checkpoint::Image::Table& table,
                                                  checkpoint::Image* image);
 
 // The values of its rows in that order, [keys, dim] f32, some rows at a time, to `append`. Parts

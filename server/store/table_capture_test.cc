@@ -143,7 +143,7 @@ TEST_P(TableCaptureOf, WhatIsRestoredGoesOnAsWhatWasCaptured) {
 INSTANTIATE_TEST_SUITE_P(Optimizers, TableCaptureOf,
                          testing::Combine(testing::Values("sgd:lr=0.1", "momentum:lr=0.1,mu=0.9",
                                                           "adagrad:lr=0.1", "adam:lr=0.01",
-                                                          "ftrl:alpha=0.1,beta=1,l1=0.1,l2=0.1"),
+                                                          "ftrl:lr=0.1,beta=1,l1=0.1,l2=0.1"),
                                           testing::Values(0, 120)));
 
 TEST(TableCaptureTest, RestoringRefusesAKeyTwiceAndMoreRowsThanAShardMayHave) {
