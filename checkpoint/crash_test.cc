@@ -25,6 +25,30 @@ std::vector<float> ValuesOf(int64_t clock) {
   return values;
 }
 
+// Of 100 rows, key k of shard k mod 2.
+constexpr RowForm kRows = {.dim = 2, .second = true, .steps = true};
+
+RowBlock RowsOf(int64_t clock, uint32_t shard) {
+  RowBlock rows;
+  rows.Resize(50, kRows);
+  for (size_t i = 0; i < rows.keys.size(); ++i) {
+    rows.keys[i] = 2 * (rows.keys.size() - i) + shard;
+    rows.steps[i] = static_cast<uint64_t>(clock) + i;
+    for (size_t e = 0; e < 2; ++e) {
+      rows.values[2 * i + e] = ValueAt(clock, 1000 + rows.keys[i] + e);
+      rows.second[2 * i + e] = ValueAt(clock, 2000 + rows.keys[i] + e);
+    }
+  }
+  return rows;
+}
+
+PartTable TableOf(int64_t clock, uint32_t shard) {
+  return {.name = "t", .form = kRows, .rows = 50, .hand = {}, .next = [=](size_t, RowBlock* block) {
+            *block = RowsOf(clock, shard);
+            return absl::OkStatus();
+          }};
+}
+
 // What a job does of three checkpoints, of which two are kept. Returns the clock of the last that
 // it was told to be committed; 0: none.
 using Job = std::function<int64_t(SimulatedDisk*)>;
@@ -36,12 +60,13 @@ absl::Status WriteParts(SimulatedDisk* disk, int64_t clock, uint32_t first, uint
   const std::vector<float> values = ValuesOf(clock);
   for (uint32_t shard = first; shard < end; ++shard) {
     const uint64_t begin = shard * values.size() / kShards;
-    const auto sums = WritePart(
-        disk, folder + "/" + PartFile(shard), clock,
-        {{.param = "w",
-          .box = WholeBox({400}),
-          .begin = begin,
-          .values = absl::MakeConstSpan(values).subspan(begin, values.size() / kShards)}});
+    const auto sums =
+        WritePart(disk, folder + "/" + PartFile(shard), clock,
+                  {{.param = "w",
+                    .box = WholeBox({400}),
+                    .begin = begin,
+                    .values = absl::MakeConstSpan(values).subspan(begin, values.size() / kShards)}},
+                  std::vector<PartTable>{TableOf(clock, shard)});
     if (!sums.ok()) return sums.status();
     AddPart(PartFile(shard), *sums, manifest);
   }
@@ -124,7 +149,16 @@ std::string WhatIsWrong(SimulatedDisk* disk, int64_t committed) {
   const absl::Status filled =
       image->Fill("w", WholeBox({400}), 0, {absl::MakeSpan(values), &first, &second, &steps});
   if (!filled.ok()) return std::string(filled.message());
-  return values == ValuesOf(clock) ? "" : "other values than were written";
+  if (values != ValuesOf(clock)) return "other values than were written";
+  size_t rows = 0;
+  const absl::Status read = image->ReadRows(
+      "t", [](uint64_t) { return true; }, true,
+      [&](size_t part, const RowBlock& block) {
+        rows += block == RowsOf(clock, static_cast<uint32_t>(part)) ? block.keys.size() : 0;
+        return absl::OkStatus();
+      });
+  if (!read.ok()) return std::string(read.message());
+  return rows == 100 ? "" : "other rows than were written";
 }
 
 // The first moment, and draw, at which something is wrong; empty: there is none.

@@ -9,6 +9,11 @@
 #include "checkpoint/folder.h"
 
 namespace soapstone::checkpoint {
+namespace {
+
+constexpr uint64_t kRowBytesAtOnce = uint64_t{4} << 20;
+
+}  // namespace
 
 absl::StatusOr<Image> Image::Open(Disk* disk, const std::string& root,
                                   const wire::Checkpoint& manifest) {
@@ -114,6 +119,111 @@ absl::Status Image::FillFrom(const Piece& piece, const std::vector<SharedRun>& r
     SOAP_RETURN_IF_ERROR(read(*slice.second_at, target.second->data()));
   }
   return absl::OkStatus();
+}
+
+absl::StatusOr<std::vector<Image::Table>> Image::Tables() const {
+  std::map<std::string, Table> tables;
+  for (const PartReader& part : parts_) {
+    for (const StoredTable& stored : part.tables()) {
+      const auto [at, is_new] = tables.try_emplace(stored.name);
+      Table& table = at->second;
+      if (is_new)
+        table = {.name = stored.name, .form = {.dim = stored.form.dim}, .rows = 0, .hands = {}};
+      // What rows have is not seen where there are none.
+      if (table.rows == 0 && stored.form.dim == table.form.dim) table.form = stored.form;
+      if (stored.form.dim != table.form.dim || (stored.rows > 0 && stored.form != table.form)) {
+        return absl::DataLossError(absl::StrCat(part.path(), ": ", stored.name,
+                                                " has rows of another form than elsewhere"));
+      }
+      table.rows += stored.rows;
+      table.hands.push_back(stored.hand);
+    }
+  }
+  std::vector<Table> all;
+  for (auto& [name, table] : tables) {
+    if (table.hands.size() < parts_.size()) {
+      return absl::DataLossError(absl::StrCat("table ", name, " is in ", table.hands.size(), " of ",
+                                              parts_.size(), " parts"));
+    }
+    all.push_back(std::move(table));
+  }
+  return all;
+}
+
+absl::Status Image::ForRows(
+    const std::string& table,
+    const std::function<absl::Status(size_t part, const StoredTable&, const StoredRows&)>& read) {
+  for (size_t p = 0; p < parts_.size(); ++p) {
+    const std::vector<StoredTable>& tables = parts_[p].tables();
+    const auto stored = std::find_if(tables.begin(), tables.end(),
+                                     [&](const StoredTable& t) { return t.name == table; });
+    if (stored == tables.end()) {
+      return absl::DataLossError(absl::StrCat(parts_[p].path(), ": lacks table ", table));
+    }
+    const uint64_t at_once = std::max<uint64_t>(1, kRowBytesAtOnce / stored->form.bytes());
+    for (const StoredRows& block : stored->blocks) {
+      for (uint64_t begin = block.begin; begin < block.end; begin += at_once) {
+        StoredRows rows = block;
+        rows.begin = begin;
+        rows.end = std::min(block.end, begin + at_once);
+        const uint64_t skipped = begin - block.begin;
+        const uint64_t words = skipped * sizeof(uint64_t);
+        const uint64_t floats = skipped * stored->form.dim * sizeof(float);
+        for (uint64_t* at : {&rows.keys_at, &rows.steps_at, &rows.used_at}) *at += words;
+        for (uint64_t* at : {&rows.values_at, &rows.first_at, &rows.second_at}) *at += floats;
+        SOAP_RETURN_IF_ERROR(read(p, *stored, rows));
+      }
+    }
+  }
+  return absl::OkStatus();
+}
+
+absl::Status Image::ReadKeys(const std::string& table,
+                             const std::function<void(absl::Span<const uint64_t>)>& take) {
+  std::vector<uint64_t> keys;
+  return ForRows(table, [&](size_t part, const StoredTable&, const StoredRows& rows) {
+    keys.resize(rows.end - rows.begin);
+    SOAP_RETURN_IF_ERROR(
+        parts_[part].Read(rows.keys_at, keys.data(), keys.size() * sizeof(uint64_t)));
+    take(keys);
+    return absl::OkStatus();
+  });
+}
+
+absl::Status Image::ReadRows(const std::string& table,
+                             const std::function<bool(uint64_t key)>& wanted, bool state,
+                             const TakeRows& take) {
+  RowBlock block;
+  return ForRows(table, [&](size_t part, const StoredTable& stored, const StoredRows& rows) {
+    const RowForm form = state ? stored.form : RowForm{.dim = stored.form.dim};
+    block.Resize(rows.end - rows.begin, form);
+    const auto read = [&](uint64_t at, auto* into) -> absl::Status {
+      return parts_[part].Read(at, into->data(), into->size() * sizeof((*into)[0]));
+    };
+    SOAP_RETURN_IF_ERROR(read(rows.keys_at, &block.keys));
+    std::vector<size_t> kept;  // of the block
+    for (size_t i = 0; i < block.keys.size(); ++i) {
+      if (wanted(block.keys[i])) kept.push_back(i);
+    }
+    if (kept.empty()) return absl::OkStatus();
+    SOAP_RETURN_IF_ERROR(read(rows.values_at, &block.values));
+    SOAP_RETURN_IF_ERROR(read(rows.first_at, &block.first));
+    SOAP_RETURN_IF_ERROR(read(rows.second_at, &block.second));
+    SOAP_RETURN_IF_ERROR(read(rows.steps_at, &block.steps));
+    SOAP_RETURN_IF_ERROR(read(rows.used_at, &block.used));
+    for (std::vector<uint64_t>* words : {&block.keys, &block.steps, &block.used}) {
+      for (size_t i = 0; i < kept.size() && !words->empty(); ++i) (*words)[i] = (*words)[kept[i]];
+    }
+    for (std::vector<float>* floats : {&block.values, &block.first, &block.second}) {
+      for (size_t i = 0; i < kept.size() && !floats->empty(); ++i) {
+        if (kept[i] == i) continue;
+        std::copy_n(floats->begin() + static_cast<ptrdiff_t>(kept[i] * form.dim), form.dim,
+                    floats->begin() + static_cast<ptrdiff_t>(i * form.dim));
+      }
+    }
+    block.Resize(kept.size(), form);
+    return take(part, block);
+  });
 }
 
 }  // namespace soapstone::checkpoint

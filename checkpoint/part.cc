@@ -90,21 +90,27 @@ std::vector<Tensor> TensorsOf(absl::Span<const PartSlice> slices) {
 }
 
 std::string HeaderOf(int64_t clock, absl::Span<const PartSlice> slices,
-                     const std::vector<Tensor>& tensors) {
+                     const std::vector<Tensor>& tensors, absl::Span<const PartTable> tables) {
   nlohmann::ordered_json header;
   header[kMetadata]["clock"] = absl::StrCat(clock);
+  for (const PartTable& table : tables) AddMetadata(table, &header[kMetadata]);
   for (const PartSlice& slice : slices) {
     header[kMetadata][NameOf(slice) + kSteps] = absl::StrCat(slice.steps);
     header[kMetadata][slice.param + kShape] =
         absl::StrCat("[", absl::StrJoin(slice.box.shape, ","), "]");
   }
-  uint64_t offset = 0;
+  std::vector<PartTensor> all;
+  for (const PartTable& table : tables) AddTensors(table, &all);
   for (const Tensor& tensor : tensors) {
-    const uint64_t bytes = tensor.values.size() * sizeof(float);
-    header[tensor.name] = {{"dtype", "F32"},
-                           {"shape", {tensor.values.size()}},
-                           {"data_offsets", {offset, offset + bytes}}};
-    offset += bytes;
+    const uint64_t elements = tensor.values.size();
+    all.push_back({tensor.name, "F32", {elements}, elements * sizeof(float)});
+  }
+  uint64_t offset = 0;
+  for (const PartTensor& tensor : all) {
+    header[tensor.name] = {{"dtype", tensor.dtype},
+                           {"shape", tensor.shape},
+                           {"data_offsets", {offset, offset + tensor.bytes}}};
+    offset += tensor.bytes;
   }
   std::string text = header.dump();
   text.resize((text.size() + kAlignment - 1) / kAlignment * kAlignment, ' ');
@@ -183,11 +189,13 @@ int64_t StepsOf(const nlohmann::json& metadata, const std::string& key) {
   return value;
 }
 
-// The slices of a header, whose data begin at byte `data_at`. Throws where it is none of ours.
-std::vector<StoredSlice> SlicesOf(const nlohmann::json& header, uint64_t data_at) {
+// The slices of a header, whose data begin at byte `data_at`; its tensors that are rows go to
+// `tables`. Throws where it is none of ours.
+std::vector<StoredSlice> SlicesOf(const nlohmann::json& header, uint64_t data_at,
+                                  TablesInHeader* tables) {
   std::map<std::string, StoredSlice> slices;
   for (const auto& [key, entry] : header.items()) {
-    if (key == kMetadata) continue;
+    if (key == kMetadata || tables->Add(key, entry)) continue;
     std::string name = key;
     const bool first = ConsumeEnd(&name, kFirst);
     const bool second = !first && ConsumeEnd(&name, kSecond);
@@ -231,9 +239,10 @@ PartSums SumsOfBytes(const void* data, size_t bytes) {
 }
 
 absl::StatusOr<PartSums> WritePart(Disk* disk, const std::string& path, int64_t clock,
-                                   absl::Span<const PartSlice> slices) {
+                                   absl::Span<const PartSlice> slices,
+                                   absl::Span<const PartTable> tables) {
   const std::vector<Tensor> tensors = TensorsOf(slices);
-  const std::string header = HeaderOf(clock, slices, tensors);
+  const std::string header = HeaderOf(clock, slices, tensors, tables);
   SOAP_ASSIGN_OR_RETURN(const std::unique_ptr<Disk::File> file, disk->Create(path));
   BlockSums sums;
   uint64_t unsynced = 0;
@@ -248,6 +257,7 @@ absl::StatusOr<PartSums> WritePart(Disk* disk, const std::string& path, int64_t 
   const uint64_t header_bytes = header.size();
   SOAP_RETURN_IF_ERROR(append(&header_bytes, sizeof(header_bytes)));
   SOAP_RETURN_IF_ERROR(append(header.data(), header.size()));
+  for (const PartTable& table : tables) SOAP_RETURN_IF_ERROR(AppendRows(table, append));
   for (const Tensor& tensor : tensors) {
     SOAP_RETURN_IF_ERROR(append(tensor.values.data(), tensor.values.size() * sizeof(float)));
   }
@@ -279,7 +289,13 @@ absl::Status PartReader::ReadHeader() {
   std::string text(bytes, '\0');
   SOAP_RETURN_IF_ERROR(Read(sizeof(bytes), text.data(), bytes));
   try {
-    slices_ = SlicesOf(nlohmann::json::parse(text), sizeof(bytes) + bytes);
+    const nlohmann::json header = nlohmann::json::parse(text);
+    const uint64_t data_at = sizeof(bytes) + bytes;
+    const auto metadata = header.find(kMetadata);
+    TablesInHeader tables(metadata != header.end() ? *metadata : nlohmann::json::object(), data_at,
+                          sums_.bytes);
+    slices_ = SlicesOf(header, data_at, &tables);
+    tables_ = tables.Finish();
   } catch (const nlohmann::json::exception& error) {
     return absl::DataLossError(absl::StrCat(path_, ": no part of a checkpoint: ", error.what()));
   }
@@ -310,9 +326,18 @@ absl::Status PartReader::LoadBlock(uint64_t block) {
 
 // ", in fc1.weight[0,4096).first" of who has bytes from `offset` on within a block.
 std::string PartReader::TensorAt(uint64_t offset) const {
-  if (offset < sizeof(uint64_t) + header_bytes_ || slices_.empty()) return ", the header in it";
+  if (offset < sizeof(uint64_t) + header_bytes_ || (slices_.empty() && tables_.empty())) {
+    return ", the header in it";
+  }
   std::string last;
   uint64_t nearest = 0;
+  for (const StoredTable& table : tables_) {
+    for (const StoredRows& rows : table.blocks) {
+      if (rows.keys_at > offset || rows.keys_at < nearest) continue;
+      nearest = rows.keys_at;
+      last = absl::StrCat(table.name, "[", rows.begin, ",", rows.end, ")");
+    }
+  }
   for (const StoredSlice& slice : slices_) {
     const std::string name = SliceName(slice.param, slice.of);
     for (const auto& [at, suffix] : {std::pair(std::optional(slice.values_at), ""),

@@ -1,10 +1,10 @@
-// A part of a checkpoint: one shard's slices, as a safetensors file that other programs read too.
-// Of a slice of 4,096 elements of fc1.weight the tensors "fc1.weight[0,4096)", and what the
-// optimizer remembers of it, ".first" and ".second" behind that, where it remembers something; in
-// the metadata how many gradients it has seen (".steps"), and the parameter's shape
+// A part of a checkpoint: one shard's slices and rows, as a safetensors file that other programs
+// read too. Of a slice of 4,096 elements of fc1.weight the tensors "fc1.weight[0,4096)", and what
+// the optimizer remembers of it, ".first" and ".second" behind that, where it remembers something;
+// in the metadata how many gradients it has seen (".steps"), and the parameter's shape
 // ("fc1.weight.shape": "[256,128]"). Elements are those of the whole parameter, row-major. Of a box
 // that a strategy cut out of it they are those of the box: "fc1.weight[0:64,32:96][0,4096)" is all
-// of rows 0 to 63, columns 32 to 95.
+// of rows 0 to 63, columns 32 to 95. Rows of tables come before them (checkpoint/table_part.h).
 //
 // Each MiB of the file has a checksum, in the manifest: what is read is checked, nothing else.
 #pragma once
@@ -20,6 +20,7 @@
 #include "absl/types/span.h"
 #include "checkpoint/box.h"
 #include "checkpoint/disk.h"
+#include "checkpoint/table_part.h"
 
 namespace soapstone::checkpoint {
 
@@ -47,9 +48,11 @@ struct PartSums {
 
 PartSums SumsOfBytes(const void* data, size_t bytes);
 
-// Writes the file, and has it on the disk, with its name in `path`'s folder. Error: the disk's.
+// Writes the file, and has it on the disk, with its name in `path`'s folder. Error: the disk's, or
+// that of a table's `next`.
 absl::StatusOr<PartSums> WritePart(Disk* disk, const std::string& path, int64_t clock,
-                                   absl::Span<const PartSlice> slices);
+                                   absl::Span<const PartSlice> slices,
+                                   absl::Span<const PartTable> tables = {});
 
 // Where a slice lies in a part.
 struct StoredSlice {
@@ -69,7 +72,9 @@ class PartReader {
   // `disk` outlives it.
   static absl::StatusOr<PartReader> Open(Disk* disk, std::string path, PartSums sums);
 
+  const std::string& path() const { return path_; }
   const std::vector<StoredSlice>& slices() const { return slices_; }
+  const std::vector<StoredTable>& tables() const { return tables_; }
   // Bytes [offset, offset + bytes), checked.
   absl::Status Read(uint64_t offset, void* data, uint64_t bytes);
   // Every block: a line each that is not as it was written, with the tensor that it is in.
@@ -86,6 +91,7 @@ class PartReader {
   std::string path_;
   PartSums sums_;
   std::vector<StoredSlice> slices_;
+  std::vector<StoredTable> tables_;
   uint64_t header_bytes_ = 0;
   std::optional<uint64_t> block_;  // in buffer_
   std::string buffer_;

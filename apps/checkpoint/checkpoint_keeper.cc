@@ -30,7 +30,8 @@ scheduler::CheckpointOptions OptionsOf(const Job& job) {
                                           .end = job.total_clocks,
                                           .aligned = !server::ChangesByRounds(job.specs.policy)};
   for (uint32_t k = 0; k < job.layout->shard_count(); ++k) {
-    if (job.layout->elements(ShardId{k}) > 0) options.shards.push_back(ShardId{k});
+    const bool has_rows = !job.layout->tables().empty();
+    if (has_rows || job.layout->elements(ShardId{k}) > 0) options.shards.push_back(ShardId{k});
   }
   return options;
 }

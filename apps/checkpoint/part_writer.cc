@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "base/memory/row_block.h"
 #include "base/status_macros.h"
 #include "base/steady_clock.h"
 #include "checkpoint/folder.h"
@@ -46,6 +47,21 @@ std::vector<checkpoint::PartSlice> SlicesOf(const wire::Layout& layout, ShardId 
 }
 
 }  // namespace
+
+std::vector<checkpoint::PartTable> TablesOf(const wire::Layout& layout,
+                                            server::TableCapture* rows) {
+  std::vector<checkpoint::PartTable> tables;
+  for (uint32_t t = 0; rows != nullptr && t < layout.tables().size(); ++t) {
+    const server::TableCapture::Table& table = rows->table(t);
+    tables.push_back(
+        {.name = layout.tables()[t].name,
+         .form = table.form,
+         .rows = table.rows(),
+         .hand = table.hand,
+         .next = [rows, t](size_t count, RowBlock* block) { return rows->Take(t, count, block); }});
+  }
+  return tables;
+}
 
 PartWriter::PartWriter(std::shared_ptr<const Job> job, uint64_t session,
                        std::function<void(wire::Message)> tell)
@@ -91,7 +107,8 @@ wire::Message PartWriter::WriteNow(const Task& task) {
   const auto write = [&]() -> absl::StatusOr<checkpoint::PartSums> {
     SOAP_RETURN_IF_ERROR(disk_->MakeFolder(folder));
     return checkpoint::WritePart(disk_.get(), path, clock,
-                                 SlicesOf(*job_->layout, task.shard, task.capture));
+                                 SlicesOf(*job_->layout, task.shard, task.capture),
+                                 TablesOf(*job_->layout, task.capture.tables.get()));
   };
   const absl::StatusOr<checkpoint::PartSums> sums = write();
   if (!sums.ok()) {

@@ -8,16 +8,24 @@
 #include <optional>
 #include <set>
 #include <thread>
+#include <vector>
 
 #include "base/ids.h"
 #include "base/memory/bounded_inbox.h"
 #include "base/mutex.h"
 #include "checkpoint/disk.h"
+#include "checkpoint/table_part.h"
 #include "cluster/job.h"
 #include "server/store/capture.h"
+#include "server/store/table_capture.h"
+#include "wire/layout.h"
 #include "wire/message.h"
 
 namespace soapstone::apps {
+
+// A shard's tables for its part, whose rows are taken from the capture as they are written; null:
+// it has none. `rows` outlives what is returned.
+std::vector<checkpoint::PartTable> TablesOf(const wire::Layout& layout, server::TableCapture* rows);
 
 // Invariant: of one shard at most one capture waits or is written; another is refused at once, and
 // the scheduler told.

@@ -18,6 +18,7 @@
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
 #include "apps/checkpoint_command/checkpoint_place.h"
+#include "apps/checkpoint_command/table_export.h"
 #include "apps/cli/job_source.h"
 #include "base/counted.h"
 #include "base/exit_codes.h"
@@ -37,7 +38,8 @@ namespace fs = std::filesystem;
 using OrderedJson = nlohmann::ordered_json;
 
 constexpr char kCheckpointProgram[] = "soapstone checkpoint";
-constexpr uint64_t kStretchElements = uint64_t{1} << 22;  // that export has at hand
+constexpr uint64_t kStretchElements = uint64_t{1} << 22;   // that export has at hand
+constexpr uint64_t kRowWindowBytes = uint64_t{512} << 20;  // likewise, of a table's rows
 
 uint64_t BytesOf(const wire::Checkpoint& manifest) {
   uint64_t bytes = 0;
@@ -144,7 +146,8 @@ class CheckpointTeller {
                         {"job", manifest.job()},
                         {"strategy", manifest.strategy()},
                         {"parts", OrderedJson::array()},
-                        {"tensors", OrderedJson::array()}};
+                        {"tensors", OrderedJson::array()},
+                        {"tables", OrderedJson::array()}};
     std::string text = absl::StrFormat(
         "checkpoint %d, of a run from clock %d on: %d samples, %.1f s\njob: %s\n%s",
         manifest.clock(), manifest.parent(), manifest.samples(), manifest.seconds(), manifest.job(),
@@ -162,6 +165,17 @@ class CheckpointTeller {
       absl::StrAppend(&text, PlainText(param.name), " [", absl::StrJoin(param.shape, ","),
                       "]: ", Counted(param.slices, "slice"), " of ", Counted(param.steps, "step"),
                       ", ", Counted(param.moments, "moment"), "\n");
+    }
+    SOAP_ASSIGN_OR_RETURN(const std::vector<checkpoint::Image::Table> tables, image.Tables());
+    for (const checkpoint::Image::Table& table : tables) {
+      const size_t moments = size_t{table.form.first} + size_t{table.form.second};
+      json["tables"].push_back({{"name", table.name},
+                                {"rows", table.rows},
+                                {"dim", table.form.dim},
+                                {"steps", table.form.steps},
+                                {"moments", moments}});
+      absl::StrAppend(&text, PlainText(table.name), ": ", Counted(table.rows, "row"), " of ",
+                      table.form.dim, ", ", Counted(moments, "moment"), "\n");
     }
     Say(json, text);
     return absl::OkStatus();
@@ -187,25 +201,57 @@ class CheckpointTeller {
                           checkpoint::Image::Open(disk_.get(), place_.folder, manifest));
     SOAP_RETURN_IF_ERROR(image.CheckAllThere());
     const std::vector<checkpoint::Image::Param> params = image.Params();
-    std::vector<models::TensorOutline> outlines;
+    SOAP_ASSIGN_OR_RETURN(const std::vector<checkpoint::Image::Table> tables, image.Tables());
+    std::vector<models::TensorOutline> outlines;  // in the order of a job's own file
+    for (const auto& table : tables) {
+      outlines.push_back({.name = table.name + ".keys",
+                          .shape = {static_cast<int64_t>(table.rows)},
+                          .keys = table.rows > 0});
+    }
     for (const auto& param : params) outlines.push_back({.name = param.name, .shape = param.shape});
+    for (const auto& table : tables) {
+      outlines.push_back({.name = table.name + ".rows",
+                          .shape = {static_cast<int64_t>(table.rows), table.form.dim}});
+    }
     SOAP_ASSIGN_OR_RETURN(
         const std::unique_ptr<models::SafetensorsWriter> file,
         models::SafetensorsWriter::Create(flags_.out, std::move(outlines), MetadataOf(manifest)));
+    for (const auto& table : tables) {
+      SOAP_ASSIGN_OR_RETURN(const std::vector<uint64_t> keys, SortedKeys(table, &image));
+      SOAP_RETURN_IF_ERROR(file->Append(keys.data(), keys.size() * sizeof(uint64_t)));
+    }
+    SOAP_RETURN_IF_ERROR(ExportTensors(params, &image, file.get()));
+    for (const auto& table : tables) {
+      SOAP_ASSIGN_OR_RETURN(const std::vector<uint64_t> keys, SortedKeys(table, &image));
+      SOAP_RETURN_IF_ERROR(
+          ExportRows(table, keys, kRowWindowBytes, &image,
+                     [&](const void* data, uint64_t bytes) { return file->Append(data, bytes); }));
+    }
+    SOAP_RETURN_IF_ERROR(file->Finish(MetadataOf(manifest)));
+    const std::string there =
+        tables.empty() ? "" : absl::StrCat(" and ", Counted(tables.size(), "table"));
+    const std::string what =
+        absl::StrCat("checkpoint ", manifest.clock(), ": ", Counted(params.size(), "tensor"), there,
+                     " in ", flags_.out);
+    Say({{"clock", manifest.clock()},
+         {"tensors", params.size()},
+         {"tables", tables.size()},
+         {"file", flags_.out}},
+        what + "\n");
+    return absl::OkStatus();
+  }
+  static absl::Status ExportTensors(const std::vector<checkpoint::Image::Param>& params,
+                                    checkpoint::Image* image, models::SafetensorsWriter* file) {
     std::vector<float> values;
     for (const auto& param : params) {
       const checkpoint::Box whole = checkpoint::WholeBox(param.shape);
       for (uint64_t at = 0; at < whole.elements(); at += values.size()) {
         values.resize(std::min(kStretchElements, whole.elements() - at));
-        SOAP_RETURN_IF_ERROR(image.Fill(param.name, whole, at, {.values = absl::MakeSpan(values)}));
+        SOAP_RETURN_IF_ERROR(
+            image->Fill(param.name, whole, at, {.values = absl::MakeSpan(values)}));
         SOAP_RETURN_IF_ERROR(file->Append(values.data(), values.size() * sizeof(float)));
       }
     }
-    SOAP_RETURN_IF_ERROR(file->Finish(MetadataOf(manifest)));
-    const std::string what = absl::StrCat("checkpoint ", manifest.clock(), ": ",
-                                          Counted(params.size(), "tensor"), " in ", flags_.out);
-    Say({{"clock", manifest.clock()}, {"tensors", params.size()}, {"file", flags_.out}},
-        what + "\n");
     return absl::OkStatus();
   }
   static models::Metadata MetadataOf(const wire::Checkpoint& manifest) {

@@ -18,6 +18,8 @@ constexpr size_t kInboxMax = 16 * kBehindMessages;
 // A loop that takes no answers for so long has been counted out.
 constexpr absl::Duration kAnswerPatience = absl::Minutes(1);
 constexpr absl::Duration kShardLookAgain = absl::Seconds(1);
+// Who writes rows down makes no room for so long: its disk hangs.
+constexpr absl::Duration kWriterPatience = absl::Seconds(10);
 
 }  // namespace
 
@@ -169,12 +171,24 @@ void ShardThread::LookAtOrder() {
   } else {
     said.type = wire::MessageType::kCaptured;
     said.clock = *due;
-    options_.captures(shard_->id(), {.clock = *due, .slices = shard_->store().Capture()});
+    server::Capture capture = {.clock = *due,
+                               .slices = shard_->store().Capture(),
+                               .tables = shard_->store().CaptureTables()};
+    captured_ = capture.tables;
+    options_.captures(shard_->id(), std::move(capture));
   }
   outbox_.Send(std::move(said));
 }
 
+void ShardThread::WaitForWriter() {
+  const std::shared_ptr<server::TableCapture> rows = captured_.lock();
+  if (rows == nullptr) return;
+  rows->WaitForRoom(options_.own_thread ? SteadyNow() + kWriterPatience
+                                        : SteadyTime::InfinitePast());
+}
+
 bool ShardThread::Handle(Nanos now, Arrival arrival) {
+  WaitForWriter();
   // To capture is the shell's; the shard applies what it holds back for others.
   const bool order = arrival.message.type == wire::MessageType::kCheckpoint;
   if (order && !options_.captures) return true;

@@ -23,6 +23,7 @@
 #include "server/shard/shard.h"
 #include "server/store/capture.h"
 #include "server/store/snapshot.h"
+#include "server/store/table_capture.h"
 #include "wire/message.h"
 
 namespace soapstone::apps {
@@ -116,6 +117,8 @@ class ShardThread {
   void NoteHandled(timeline::Event handled);
   // False: the thread is to end.
   bool Handle(Nanos now, Arrival arrival);
+  // Where rows are being written down, and as many are kept for that as may be.
+  void WaitForWriter();
   // What it has to say, also of checkpoints. False: the thread is to end.
   bool SendAll();
   // Where the shard has come to the clock that it is to be captured at; or says that it is past it.
@@ -127,7 +130,8 @@ class ShardThread {
   std::atomic<bool> made_{false};
   bool serving_ = false;  // by the loop: made, and what came before is handled
   std::vector<server::Snapshot> snapshots_;
-  server::CaptureOrder order_;  // of the scheduler, for a checkpoint
+  server::CaptureOrder order_;                    // of the scheduler, for a checkpoint
+  std::weak_ptr<server::TableCapture> captured_;  // rows that are being written down
   BoundedInbox<Arrival> in_;
   std::atomic<uint64_t> queued_bytes_{0};
   std::atomic<uint64_t> queued_{0};

@@ -66,7 +66,10 @@ void ShardHost::Start(uint32_t rank, uint64_t session, bool pin) {
                        static_cast<Nanos>(PassBytes(*job_, id) / kSlowestBytesPerSecond * kSecond));
     // Of a team's shards many have no parameters, and nobody speaks to them.
     const bool idle = job_->team != nullptr && job_->layout->elements(id) == 0;
-    const bool own_thread = (count > 1 && !idle) || PassBytes(*job_, id) > kLoopPassBytes;
+    // One that has rows written down may have to wait for the disk.
+    const bool rows_captured = parts_ != nullptr && job_->tables != nullptr;
+    const bool own_thread =
+        (count > 1 && !idle) || rows_captured || PassBytes(*job_, id) > kLoopPassBytes;
     std::optional<server::SnapshotTaker> taker;
     const bool of_model = Index(id) < job_->layout->shard_count();
     if (of_model && !job_->config.output().curve_path().empty()) taker.emplace(job_->curve_step);

@@ -60,9 +60,6 @@ absl::Status CheckCheckpoints(const Job& job) {
     return refuse("checkpoint_path", "with a strategy it goes with bsp, not yet with ",
                   policy.spec);
   }
-  if (job.tables != nullptr) {
-    return refuse("checkpoint_path", "not yet of a model of tables, as ", job.config.model());
-  }
   return absl::OkStatus();
 }
 

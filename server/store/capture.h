@@ -9,6 +9,7 @@
 // (scheduler/checkpoints/begin_bound.h): that no update of C has come is looked at here.
 #pragma once
 
+#include <memory>
 #include <optional>
 #include <utility>
 #include <vector>
@@ -17,6 +18,7 @@
 #include "base/ids.h"
 #include "consistency/traits.h"
 #include "server/store/slice_image.h"
+#include "server/store/table_capture.h"
 
 namespace soapstone::server {
 
@@ -25,7 +27,8 @@ bool ChangesByRounds(const consistency::PolicyTraits& policy);
 
 struct Capture {
   Clock clock = 0;
-  std::vector<SliceImage> slices;  // as layout.slices(shard)
+  std::vector<SliceImage> slices;        // as layout.slices(shard)
+  std::shared_ptr<TableCapture> tables;  // null: there are none
   friend bool operator==(const Capture&, const Capture&) = default;
 };
 

@@ -16,7 +16,7 @@ constexpr size_t kLinesPrefetched = 4;  // the processor sees where the rest is
 
 }  // namespace
 
-RowChunks::RowChunks(const RowShape& shape)
+RowPlaces::RowPlaces(const RowShape& shape)
     : floats_(shape.floats),
       sum_at_(shape.steps ? 2 : 1),
       key_shift_((shape.steps ? 1 : 0) + (shape.sums ? 1 : 0)),
@@ -33,11 +33,12 @@ RowChunks::RowChunks(const RowShape& shape)
 }
 
 uint64_t RowChunks::memory_bytes() const {
-  const uint64_t pages = chunks_.capacity() * sizeof(PageBlock);
-  if (chunks_.empty()) return pages;
+  const uint64_t pages =
+      pages_.capacity() * sizeof(PageBlock) + chunks_.capacity() * sizeof(std::byte*);
+  if (pages_.empty()) return pages;
   // The last chunk holds what has been touched.
-  const uint64_t full = chunks_.size() - 1;
-  return pages + full * chunks_.front().size() + (size_ - (full << chunk_shift_)) * row_bytes_ +
+  const uint64_t full = pages_.size() - 1;
+  return pages + full * pages_.front().size() + (size_ - (full << chunk_shift_)) * row_bytes_ +
          (chunk_bytes_ - used_at_);
 }
 
@@ -46,14 +47,15 @@ bool RowChunks::Append(uint64_t key) {
     // The first chunk of a small table takes no more than its rows do.
     PageBlock chunk = PageBlock::Map(chunk_bytes_, !chunks_.empty());
     if (chunk.empty()) return false;
-    chunks_.push_back(std::move(chunk));
+    chunks_.push_back(chunk.data());
+    pages_.push_back(std::move(chunk));
   }
   size_ += 1;
   set_key(size_ - 1, key);
   return true;
 }
 
-void RowChunks::PrefetchFloats(uint32_t row) const {
+void RowPlaces::PrefetchFloats(uint32_t row) const {
   const auto* at = reinterpret_cast<const std::byte*>(floats(row));
   const size_t bytes = std::min(floats_ * sizeof(float), kLinesPrefetched * kLine);
   for (size_t i = 0; i < bytes; i += kLine) __builtin_prefetch(at + i, 1);

@@ -4,6 +4,7 @@
 #include <bit>
 
 #include "absl/strings/str_cat.h"
+#include "base/finite.h"
 #include "base/random.h"
 #include "glog/logging.h"
 
@@ -88,6 +89,9 @@ absl::Status SparseTable::ApplyGroup(const compute::Update& update, absl::Span<c
                                      const float* gradients) {
   Group group;
   Find(keys, &group);
+  if (capture_ != nullptr) {
+    capture_->Keep(options_.table, absl::MakeConstSpan(group.rows).first(keys.size()));
+  }
   std::array<float*, kGroup> rows;
   std::array<uint64_t, kGroup> steps;
   for (size_t i = 0; i < keys.size(); ++i) {
@@ -119,6 +123,7 @@ absl::Status SparseTable::Create(size_t i, Group* group) {
   if (absl::Status room = index_.MakeRoom(rows_, group->hashes[i]); !room.ok()) return room;
   if (evicts) {
     row = Victim(*group);
+    if (capture_ != nullptr) capture_->Keep(options_.table, {&row, 1});
     index_.Erase(index_.HashOf(rows_.key(row)), row);
     rows_.set_key(row, key);
   } else if (!rows_.Append(key)) {
@@ -153,6 +158,63 @@ uint32_t SparseTable::Victim(const Group& group) {
     hand_ = stop + 1;
     if (std::find(group.rows.begin(), end, stop) == end) return stop;
   }
+}
+
+RowForm SparseTable::form() const {
+  const compute::Moments moments = compute::MomentsOf(options_.optimizer.kind);
+  return {.dim = options_.dim,
+          .first = moments.first,
+          .second = moments.second,
+          .steps = optimizer_.counts_steps(),
+          .used = options_.rows_max > 0};
+}
+
+TableCapture::Table SparseTable::Capture() const {
+  TableCapture::Table captured = {.places = rows_, .form = form(), .hand = {}, .used = {}};
+  if (options_.rows_max == 0) return captured;
+  captured.hand = hand_;
+  for (uint32_t row = 0; row < rows_.size(); row += 64) {
+    captured.used.push_back(rows_.used_word(row));
+  }
+  return captured;
+}
+
+absl::Status SparseTable::Restore(const RowBlock& rows) {
+  CHECK(rows.Fits(form()));
+  const uint64_t most = options_.rows_max > 0 ? options_.rows_max : options_.rows_limit;
+  for (size_t i = 0; i < rows.keys.size(); ++i) {
+    const uint64_t key = rows.keys[i];
+    const uint64_t hash = index_.HashOf(key);
+    if (!index_.empty() && index_.Find(rows_, hash, key) != KeyIndex::kNone) {
+      return absl::InvalidArgumentError(absl::StrCat("key ", key, " is there twice"));
+    }
+    const uint32_t row = rows_.size();
+    if (row >= most) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("it has more than ", most,
+                       " rows for a shard, as many as one may have: go on with more"));
+    }
+    if (absl::Status room = index_.MakeRoom(rows_, hash); !room.ok()) return room;
+    if (!rows_.Append(key)) {
+      return absl::ResourceExhaustedError(absl::StrCat("no memory for more than ", row, " rows"));
+    }
+    index_.Insert(hash, row);
+    RestoreRow(rows, i, row);
+  }
+  return absl::OkStatus();
+}
+
+void SparseTable::RestoreRow(const RowBlock& rows, size_t i, uint32_t row) {
+  float* const floats = rows_.floats(row);
+  float* to = floats;
+  for (const std::vector<float>* from : {&rows.values, &rows.first, &rows.second}) {
+    if (from->empty()) continue;
+    to = std::copy_n(from->data() + i * options_.dim, options_.dim, to);
+  }
+  all_finite_ &= AllFinite({floats, optimizer_.row_floats()});
+  if (optimizer_.counts_steps()) rows_.steps(row) = rows.steps[i];
+  if (options_.checks) rows_.sum(row) = SumOf(floats);
+  if (options_.rows_max > 0 && rows.used[i] != 0) rows_.set_used(row);
 }
 
 std::vector<uint64_t> SparseTable::Keys() const {

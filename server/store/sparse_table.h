@@ -11,12 +11,14 @@
 #include "absl/status/status.h"
 #include "absl/types/span.h"
 #include "base/frame_sums.h"
+#include "base/memory/row_block.h"
 #include "base/parameter.h"
 #include "compute/init.h"
 #include "compute/optimizer.h"
 #include "compute/row_optimizer.h"
 #include "server/store/key_index.h"
 #include "server/store/row_chunks.h"
+#include "server/store/table_capture.h"
 
 namespace soapstone::server {
 
@@ -69,6 +71,19 @@ class SparseTable {
   absl::Status Apply(const compute::Update& update, absl::Span<const uint64_t> keys,
                      absl::Span<const float> gradients);
 
+  // What a capture has of it now. REQUIRES: the table outlives the capture, and is not moved.
+  TableCapture::Table Capture() const;
+  // Has `capture`, in which this is the table of its number, keep rows before they change; null: no
+  // more.
+  void KeepFor(TableCapture* capture) { capture_ = capture; }
+  // Rows that a capture had, after those that are there. REQUIRES: what they have fits form().
+  // Error: InvalidArgument, where a key is there already, or where rows are bounded and are too
+  // many; ResourceExhausted, as Apply. The table is good for nothing then.
+  absl::Status Restore(const RowBlock& rows);
+  // Eviction's, as the capture had it; below size().
+  void set_hand(uint32_t hand) { hand_ = hand; }
+  RowForm form() const;
+
   // False once a gradient has left a row, or its state, not finite.
   bool all_finite() const { return all_finite_; }
 
@@ -91,6 +106,7 @@ class SparseTable {
   absl::Status ApplyGroup(const compute::Update& update, absl::Span<const uint64_t> keys,
                           const float* gradients);
   absl::Status Create(size_t i, Group* group);
+  void RestoreRow(const RowBlock& rows, size_t i, uint32_t row);
   // A row that is not the group's, the next that has not been used since the hand was here last.
   uint32_t Victim(const Group& group);
   uint64_t SumOf(const float* values) const {
@@ -106,6 +122,7 @@ class SparseTable {
   RowChunks rows_;
   KeyIndex index_;
   uint32_t hand_ = 0;  // eviction's
+  TableCapture* capture_ = nullptr;
   bool all_finite_ = true;
 };
 

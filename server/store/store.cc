@@ -192,6 +192,14 @@ Buffers Store::Read() const {
   return values;
 }
 
+std::shared_ptr<TableCapture> Store::CaptureTables() const {
+  if (tables_ == nullptr) return nullptr;
+  std::shared_ptr<TableCapture> capture = tables_->Capture();
+  TableCapture* const taken = capture.get();
+  return {taken,
+          [capture = std::move(capture), rows = tables_](TableCapture* done) { done->End(); }};
+}
+
 Buffers Store::ReadBucket(BucketId bucket) const {
   if (const std::optional<uint32_t> table = TableOf(bucket)) return tables_->ReadAll(*table);
   return tensors_ != nullptr ? tensors_->ReadBucket(bucket) : Buffers();

@@ -71,9 +71,14 @@ class Store {
   Stamp stamp(BucketId bucket) const {
     return Index(bucket) < stamps_.size() ? stamps_[Index(bucket)] : Stamp();
   }
-  // As TensorStore's. REQUIRES: values, and no tables.
+  // As TensorStore's, of its slices. REQUIRES: values.
   std::vector<SliceImage> Capture() const { return tensors_->Capture(); }
   absl::Status Restore(const SliceSource& source) { return tensors_->Restore(source); }
+  // Of the tables, as TableStore's; null where there are none. What is returned keeps the store's
+  // rows alive, and ends with its last copy.
+  std::shared_ptr<TableCapture> CaptureTables() const;
+  // REQUIRES: there are tables, and no update has been applied.
+  TableStore* tables_to_restore() { return tables_.get(); }
   // For tests of the ledger.
   void SetFault(StoreFault fault) { fault_ = fault; }
   // Counts: 1.

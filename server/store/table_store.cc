@@ -54,6 +54,7 @@ SparseRows TableStore::TreeSum(uint32_t table, const std::vector<Contribution>& 
 bool TableStore::Apply(uint32_t table, Clock clock, const std::vector<Contribution>& parts,
                        uint32_t micro_batch_count) {
   if (SamplesOf(parts) == 0) return tables_[table].all_finite();
+  if (capture_ != nullptr && capture_->ended()) KeepFor(nullptr);
   const compute::Update update = UpdateOf(options_, clock, parts);
   absl::Status applied;
   if (parts.size() == 1 && parts[0].weight == 1) {
@@ -105,6 +106,20 @@ Buffers TableStore::ReadAll(uint32_t table, FrameSums* sums) {
   frames.push_back(Buffer::CopyOf<uint64_t>(keys));
   frames.push_back(Buffer::CopyOf<float>(rows));
   return frames;
+}
+
+void TableStore::KeepFor(std::shared_ptr<TableCapture> capture) {
+  if (capture_ != nullptr) capture_->End();
+  capture_ = std::move(capture);
+  for (SparseTable& table : tables_) table.KeepFor(capture_.get());
+}
+
+std::shared_ptr<TableCapture> TableStore::Capture() {
+  std::vector<TableCapture::Table> now;
+  now.reserve(tables_.size());
+  for (const SparseTable& table : tables_) now.push_back(table.Capture());
+  KeepFor(std::make_shared<TableCapture>(std::move(now)));
+  return capture_;
 }
 
 std::string TableStore::WhyNotKeys(uint32_t table, const Buffer& frame) const {

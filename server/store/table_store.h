@@ -2,6 +2,7 @@
 // The store owns one; the shard checks messages with it. Knows nothing of policies and workers.
 #pragma once
 
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -9,6 +10,7 @@
 #include "base/memory/sparse_rows.h"
 #include "server/store/contribution.h"
 #include "server/store/sparse_table.h"
+#include "server/store/table_capture.h"
 
 namespace soapstone::server {
 
@@ -31,6 +33,15 @@ class TableStore {
   // The same of one table: keys and rows. `sums`: as SparseTable::Read.
   Buffers ReadAll(uint32_t table, FrameSums* sums = nullptr);
 
+  // All rows as they are now, which may change meanwhile. One before it that is still being taken
+  // is given up. REQUIRES: the store is not moved from now on, and outlives what is returned.
+  std::shared_ptr<TableCapture> Capture();
+  // Rows of a table, after those that are there. As SparseTable::Restore.
+  absl::Status Restore(uint32_t table, const RowBlock& rows) {
+    return tables_[table].Restore(rows);
+  }
+  void set_hand(uint32_t table, uint32_t hand) { tables_[table].set_hand(hand); }
+
   // Why frames that came from outside cannot be taken; empty where they can. Keys ascend, each
   // once, and live on this shard.
   std::string WhyNotKeys(const Buffers& keys) const;
@@ -44,9 +55,11 @@ class TableStore {
   SparseRows RowsOf(uint32_t table, const Contribution& part) const;
   SparseRows TreeSum(uint32_t table, const std::vector<Contribution>& parts,
                      MicroBatchRange range) const;
+  void KeepFor(std::shared_ptr<TableCapture> capture);
 
   TensorStoreOptions options_;
   std::vector<SparseTable> tables_;
+  std::shared_ptr<TableCapture> capture_;  // that rows are kept for; null: none
   BufferPool pool_;
   std::vector<uint64_t> keys_;  // scratch: keys of a frame that is not aligned
 };
