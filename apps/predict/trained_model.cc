@@ -233,10 +233,43 @@ absl::StatusOr<compute::GivenValues> TrainedModel::Values(const models::Graph& g
   return values;
 }
 
+absl::StatusOr<SparseRows> TrainedModel::ReadCheckpointRows(
+    const TableSpec& spec, const std::vector<uint64_t>& keys) const {
+  const std::unique_ptr<checkpoint::Disk> disk = checkpoint::RealDisk();
+  SOAP_ASSIGN_OR_RETURN(checkpoint::Image image,
+                        checkpoint::Image::Open(disk.get(), folder_, *manifest_));
+  SOAP_ASSIGN_OR_RETURN(const std::vector<checkpoint::Image::Table> tables, image.Tables());
+  const bool fits = std::ranges::any_of(tables, [&](const checkpoint::Image::Table& table) {
+    return table.name == spec.name && table.form.dim == spec.dim;
+  });
+  if (!fits) {
+    return BadModel(name_, " does not fit the model: it has no table ", spec.name, " of ", spec.dim,
+                    " floats a row");
+  }
+  std::map<uint64_t, std::vector<float>> rows;
+  const auto wanted = [&keys](uint64_t key) { return std::ranges::binary_search(keys, key); };
+  const auto take = [&](size_t /*part*/, const RowBlock& block) {
+    for (size_t i = 0; i < block.keys.size(); ++i) {
+      const float* row = block.values.data() + i * spec.dim;
+      rows[block.keys[i]].assign(row, row + spec.dim);
+    }
+    return absl::OkStatus();
+  };
+  SOAP_RETURN_IF_ERROR(image.ReadRows(spec.name, wanted, /*state=*/false, take));
+  SparseRows stored;
+  for (const auto& [key, row] : rows) {
+    stored.keys.push_back(key);
+    stored.rows.insert(stored.rows.end(), row.begin(), row.end());
+  }
+  return stored;
+}
+
 absl::StatusOr<SparseRows> TrainedModel::Rows(const TableSpec& spec, uint32_t table,
                                               std::vector<uint64_t> keys) const {
-  if (manifest_.has_value()) return BadModel(name_, ": checkpoints have no tables yet");
-  SOAP_ASSIGN_OR_RETURN(const SparseRows stored, ReadTable(name_, spec));
+  absl::StatusOr<SparseRows> read =
+      manifest_.has_value() ? ReadCheckpointRows(spec, keys) : ReadTable(name_, spec);
+  if (!read.ok()) return BadModel(read.status().message());
+  const SparseRows stored = *std::move(read);
   if (!AllFinite(stored.rows)) return NotFinite(name_, spec.name);
   const compute::RowInit init = {
       .kind = spec.init, .scale = spec.scale, .seed = config_.training().seed(), .table = table};

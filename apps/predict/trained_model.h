@@ -67,6 +67,9 @@ class TrainedModel {
                           const std::string& model);
   absl::StatusOr<compute::GivenValues> ReadValues(const models::Graph& graph) const;
   absl::StatusOr<compute::GivenValues> ReadCheckpoint(const models::Graph& graph) const;
+  // Those of the keys that a checkpoint has.
+  absl::StatusOr<SparseRows> ReadCheckpointRows(const TableSpec& spec,
+                                                const std::vector<uint64_t>& keys) const;
   absl::Status CheckData(const Job& job) const;
 
   std::string name_;

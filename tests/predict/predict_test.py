@@ -88,6 +88,17 @@ class PredictTest(PredictTestCase):
         loss = -sum(math.log(float(row["p_" + row["label"]])) for row in rows) / len(rows)
         self.assertAlmostEqual(loss, result["test_loss"], places=4)
 
+    def test_rows_of_a_checkpoint(self):
+        train, test = (write_libsvm(self.path(name), n, seed) for name, n, seed in
+                       (("train", 2000, 1), ("test", 500, 2)))
+        checkpoints, exported = self.path("rows"), self.path("exported.safetensors")
+        self.trained("--model=logistic", "--data_format=libsvm", f"--data_path={train}", f"--test_path={test}",
+                     "--epochs=2", "--optimizer=ftrl:lr=0.5", f"--checkpoint={checkpoints}", "--checkpoint_every=20")
+        self.said("checkpoint", "export", checkpoints, exported)
+        of_file = self.rows(f"--model_file={exported}", f"--data={test}", "--probabilities")
+        self.assertEqual(self.rows(f"--checkpoint={checkpoints}", f"--data={test}", "--probabilities"), of_file)
+        self.assertGreater(len({row["p_1"] for row in of_file}), 100)
+
     def test_text_is_continued(self):
         model, result = self.text_model()
         self.agree(self.evaluated(f"--model_file={model}"), result)
