@@ -82,4 +82,17 @@ int64_t BatchOf(const models::Graph& graph) {
   return std::clamp(kElementsMax / widest, int64_t{1}, kSamplesMax);
 }
 
+std::vector<std::vector<uint64_t>> EvenBatches(uint64_t n, int64_t batch) {
+  std::vector<std::vector<uint64_t>> batches;
+  if (n == 0) return batches;
+  const auto most = static_cast<uint64_t>(batch);
+  const uint64_t count = (n + most - 1) / most;
+  const uint64_t size = (n + count - 1) / count;
+  for (uint64_t begin = 0; begin < n; begin += size) {
+    std::vector<uint64_t>& samples = batches.emplace_back(size);
+    for (uint64_t i = 0; i < size; ++i) samples[i] = std::min(begin + i, n - 1);
+  }
+  return batches;
+}
+
 }  // namespace soapstone::apps

@@ -54,4 +54,8 @@ std::vector<int64_t> Largest(absl::Span<const float> values, int64_t n);
 // As many samples as an evaluation computes together: fewer of those that are large.
 int64_t BatchOf(const models::Graph& graph);
 
+// Samples 0 to n - 1 in batches of at most `batch`, all of one size, for which kernels are prepared
+// once: the last has its last sample again and again, fewer times than there are batches.
+std::vector<std::vector<uint64_t>> EvenBatches(uint64_t n, int64_t batch);
+
 }  // namespace soapstone::apps

@@ -7,7 +7,6 @@
 #include <iostream>
 #include <memory>
 #include <nlohmann/json.hpp>
-#include <numeric>
 #include <optional>
 #include <string>
 #include <utility>
@@ -175,11 +174,9 @@ class Predictor {
                          .class_names = reading.class_names,
                          .classes = predictor->classes()});
     const auto classes = static_cast<size_t>(predictor->classes());
-    std::vector<uint64_t> indexes(samples.data.size());
-    std::iota(indexes.begin(), indexes.end(), 0);
+    const uint64_t all = samples.data.size();
     models::MiniBatch feed;
-    for (size_t at = 0; at < indexes.size(); at += static_cast<size_t>(batch)) {
-      const auto part = absl::MakeConstSpan(indexes).subspan(at, static_cast<size_t>(batch));
+    for (const std::vector<uint64_t>& part : EvenBatches(all, batch)) {
       const SteadyTime reads = SteadyNow();
       samples.data.Gather(part, &feed);
       const SteadyTime computes = SteadyNow();
@@ -189,7 +186,7 @@ class Predictor {
         Softmax(absl::MakeSpan(logits).subspan(i * classes, classes));
       }
       tally_.computed += Since(computes);
-      for (size_t i = 0; i < part.size(); ++i) {
+      for (size_t i = 0; i < part.size() && tally_.count < all; ++i, ++tally_.count) {
         PredictionText::Sample sample = {
             .probabilities = absl::MakeConstSpan(logits).subspan(i * classes, classes)};
         if (!samples.names.empty()) sample.name = samples.names[part[i]];
@@ -197,7 +194,6 @@ class Predictor {
         text.Add(sample);
       }
     }
-    tally_.count = indexes.size();
     return text.Finish();
   }
 

@@ -56,12 +56,12 @@ absl::StatusOr<std::vector<float>> ScoresOfGraph(const TrainedModel& trained,
   const models::TrainTest over = data.model->DataOver(&data.rows);
   std::vector<float> scores;
   models::MiniBatch feed;
-  const absl::Span<const uint64_t> all = data.samples;
-  for (size_t begin = 0; begin < all.size(); begin += static_cast<size_t>(batch)) {
-    over.test.Gather(all.subspan(begin, static_cast<size_t>(batch)), &feed);
+  const size_t all = data.samples.size();
+  for (const std::vector<uint64_t>& part : EvenBatches(all, batch)) {
+    over.test.Gather(part, &feed);
     SOAP_ASSIGN_OR_RETURN(std::vector<float> logits, predictor.Logits(feed));
     const auto classes = static_cast<size_t>(predictor.classes());
-    for (size_t i = 0; i < logits.size(); i += classes) {
+    for (size_t i = 0; i < logits.size() && scores.size() < all; i += classes) {
       const absl::Span<float> of_sample = absl::MakeSpan(logits).subspan(i, classes);
       Softmax(of_sample);
       scores.push_back(of_sample[1]);
