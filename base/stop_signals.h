@@ -6,6 +6,8 @@
 #include <cstdint>
 #include <optional>
 
+#include "base/exit_codes.h"
+
 namespace soapstone {
 
 // SIGTERM, SIGINT and SIGHUP, but not SIGHUP where whoever started the process had it ignored
@@ -19,6 +21,15 @@ inline sigset_t StopSignals() {
   sigaction(SIGHUP, nullptr, &hangup);
   if (hangup.sa_handler != SIG_IGN) sigaddset(&signals, SIGHUP);
   return signals;
+}
+
+// The exit code of one of them that waits, blocked; 0: none does.
+inline int CodeOfPendingStop() {
+  sigset_t pending;
+  sigpending(&pending);
+  if (sigismember(&pending, SIGINT) == 1) return kExitInterrupted;
+  return sigismember(&pending, SIGTERM) == 1 || sigismember(&pending, SIGHUP) == 1 ? kExitTerminated
+                                                                                   : kExitOk;
 }
 
 // Said by a launcher with SIGTERM to the scheduler that it started: which server's or worker's

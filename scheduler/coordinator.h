@@ -156,6 +156,10 @@ class Coordinator {
     const Node* node = nodes_.Find(place);
     return node == nullptr ? "" : node->host;
   }
+  // Nodes not heard from for longer than `timeout`.
+  std::vector<wire::Address> Silent(Nanos now, Nanos timeout) const {
+    return nodes_.Silent(now, timeout);
+  }
   // Of each rank ever held the latest report, with the counters of its former holders added.
   const std::map<WorkerId, wire::Progress>& progress() const { return progress_.workers(); }
   // How the reads of the servers' shards stand, by what each last said of them.

@@ -43,7 +43,7 @@ class Stranger {
     for (;;) {
       Message message;
       message.type =
-          static_cast<MessageType>(Pick(static_cast<uint64_t>(MessageType::kAskLeave) + 1));
+          static_cast<MessageType>(Pick(static_cast<uint64_t>(MessageType::kMayLeave) + 1));
       message.from = From();
       message.session = Pick(2);
       message.epoch = Pick(4);

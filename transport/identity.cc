@@ -23,6 +23,7 @@ bool IsOfTheScheduler(wire::MessageType type) {
     case MessageType::kWait:
     case MessageType::kCheckpoint:
     case MessageType::kBound:
+    case MessageType::kMayLeave:
       return true;
     default:
       return false;

@@ -103,7 +103,8 @@ TEST(IdentityTest, WhatTheSchedulerSaysNobodyElseMay) {
   for (const MessageType type :
        {MessageType::kWelcome, MessageType::kRefuse, MessageType::kWait, MessageType::kRoster,
         MessageType::kStart, MessageType::kHeartbeatAck, MessageType::kEvaluate,
-        MessageType::kShutdown, MessageType::kCheckpoint, MessageType::kBound}) {
+        MessageType::kShutdown, MessageType::kCheckpoint, MessageType::kBound,
+        MessageType::kMayLeave}) {
     EXPECT_FALSE(Admits(Node(kWorker, 9), type, 9, kServer, kOurs)) << static_cast<int>(type);
     EXPECT_FALSE(Admits(Node(kServer, 9), type, 9, kWorker, kTheirs)) << static_cast<int>(type);
     EXPECT_TRUE(Admits(Node(kWorker, 9), type, 9, Address::Scheduler(), kOurs));
@@ -166,7 +167,7 @@ constexpr Role kKeyed[] = {Role::kScheduler, Role::kServer, Role::kWorker};
 constexpr MessageType kSaidByTheSchedulerAlone[] = {
     MessageType::kWelcome,      MessageType::kRefuse,   MessageType::kRoster,   MessageType::kStart,
     MessageType::kHeartbeatAck, MessageType::kEvaluate, MessageType::kShutdown, MessageType::kWait,
-    MessageType::kCheckpoint,   MessageType::kBound};
+    MessageType::kCheckpoint,   MessageType::kBound,    MessageType::kMayLeave};
 
 constexpr char kKey[] = "thirty-two bytes that say who is";
 
@@ -183,7 +184,7 @@ TEST(IdentityTest, WithKeysEachSpeaksInItsRoleWhatThatMaySay) {
   server.RequireKeys();
   for (const Role key : {Role::kNone, Role::kScheduler, Role::kServer, Role::kWorker}) {
     for (const Role name : kKeyed) {
-      for (uint8_t number = 1; number <= static_cast<uint8_t>(MessageType::kAskLeave); ++number) {
+      for (uint8_t number = 1; number <= static_cast<uint8_t>(MessageType::kMayLeave); ++number) {
         const auto type = static_cast<MessageType>(number);
         const bool of_scheduler = std::count(std::begin(kSaidByTheSchedulerAlone),
                                              std::end(kSaidByTheSchedulerAlone), type) > 0;

@@ -107,6 +107,7 @@ inline std::vector<Message> HandMadeExamples() {
       Example(MessageType::kCheckpoint, {}),
       Example(MessageType::kCaptured, {}),
       Example(MessageType::kAskLeave, {}),
+      Example(MessageType::kMayLeave, {}),
       Example(MessageType::kLinkLost, LostLink{Address::Of(ServerId{2}), "why"}),
       Example(MessageType::kPush, {}, payload),
       Example(MessageType::kClock, {}),

@@ -42,7 +42,7 @@ TEST(CompactHeaderTest, EveryTypeComesBackWithEveryField) {
     EXPECT_EQ(decoded->sender, kSender);
     compact += frames[0].size() == 128 ? 1 : 0;
   }
-  EXPECT_EQ(compact, 17u);  // those with no body beside the header
+  EXPECT_EQ(compact, 18u);  // those with no body beside the header
 }
 
 TEST(FrameTest, DefaultsComeBack) {

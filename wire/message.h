@@ -84,6 +84,7 @@ enum class MessageType : uint8_t {
   kCaptured = 41,     // shard -> scheduler: it is captured at `clock`, and not written yet
   kAskLeave = 42,     // server, worker -> scheduler: it has to leave. Where the job stops for that,
                       // with a checkpoint, it goes on until then
+  kMayLeave = 43,     // scheduler -> worker that has asked: the job goes on without it
   // server, worker -> scheduler: in a strict job the guarantee was broken. Body Notice.
   kBroken = 17,
   kNotFinite = 18,  // worker, shard -> scheduler: at `clock` training diverged. Body NotFinite.

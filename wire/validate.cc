@@ -73,6 +73,7 @@ constexpr TypeRule kTypes[] = {
     {.type = MessageType::kBounded, .name = "bounded", .body = kBodyIndex<Bound>},
     {.type = MessageType::kCaptured, .name = "captured"},
     {.type = MessageType::kAskLeave, .name = "ask-leave"},
+    {.type = MessageType::kMayLeave, .name = "may-leave"},
     {.type = MessageType::kShutdown, .name = "shutdown", .body = kBodyIndex<Notice>},
     {.type = MessageType::kBroken, .name = "broken", .body = kBodyIndex<Notice>},
     {.type = MessageType::kNotFinite, .name = "not-finite", .body = kBodyIndex<NotFinite>},

@@ -76,8 +76,6 @@ class Engine {
   // Completed local steps.
   Clock clock() const { return schedule_.clock(); }
   // All clocks done and said so (the final evaluation may still be asked for).
-  // An order holds it at a clock that it has not begun, or will.
-  bool bound() const { return schedule_.bound() < options_->total_clocks; }
   bool done() const { return phase_ == Phase::kDone; }
   bool left() const { return phase_ == Phase::kLeft; }
   // Values that it has asked for are not here.

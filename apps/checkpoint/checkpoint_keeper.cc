@@ -36,6 +36,14 @@ scheduler::CheckpointOptions OptionsOf(const Job& job) {
   return options;
 }
 
+// Where workers keep the parameters too, those are servers of the same rank.
+scheduler::LeavingOptions LeavingOptionsOf(const Job& job) {
+  if (job.team == nullptr) return {};
+  const wire::Cluster& cluster = job.config.cluster();
+  return {.team_seats = cluster.workers() / std::max(1u, cluster.teams()),
+          .beside_workers = job.team->plan.owned};
+}
+
 absl::Status OfFolder(const absl::Status& status) {
   return absl::InvalidArgumentError(absl::StrCat("output.checkpoint_path: ", status.message()));
 }
@@ -47,6 +55,7 @@ CheckpointKeeper::CheckpointKeeper(std::shared_ptr<const Job> job, uint64_t sess
       session_(session),
       folder_(job_->config.output().checkpoint_path()),
       orders_(OptionsOf(*job_)),
+      leaving_(LeavingOptionsOf(*job_)),
       tasks_(kTasksMax),
       outcomes_(1) {}
 
@@ -87,6 +96,10 @@ CheckpointKeeper::~CheckpointKeeper() {
 
 bool CheckpointKeeper::Take(Nanos now, const wire::Message& message) {
   using wire::MessageType;
+  if (message.type == MessageType::kAskLeave) {
+    leaving_.Ask(now, message.from);
+    return true;
+  }
   const bool mine = message.type == MessageType::kBounded ||
                     message.type == MessageType::kCaptured || message.type == MessageType::kWritten;
   if (mine) orders_.OnMessage(now, message);
@@ -134,8 +147,21 @@ std::vector<std::string> CheckpointKeeper::TakeNews() {
   return news;
 }
 
+void CheckpointKeeper::LookAtLeaving(Nanos now, const wire::Roster& roster,
+                                     const std::vector<wire::Address>& silent, wire::Outbox* out) {
+  const auto [why, may_leave] = leaving_.Look(now, roster, silent);
+  for (const wire::Address node : may_leave) {
+    out->Send(
+        {.type = wire::MessageType::kMayLeave, .from = wire::Address::Scheduler(), .to = node});
+  }
+  if (why.empty()) return;
+  news_.push_back(absl::StrCat(why, ": stopping with a checkpoint"));
+  EndBy({.notice = {kExitStopped, why}, .by = now + NanosOf(job_->config.cluster().grace_s())});
+}
+
 void CheckpointKeeper::Look(Nanos now, const Trained& trained, const wire::Roster& roster,
-                            wire::Outbox* out) {
+                            const std::vector<wire::Address>& silent, wire::Outbox* out) {
+  if (!stopped_ && (!ending() || end_->or_goes_on)) LookAtLeaving(now, roster, silent, out);
   while (std::optional<Outcome> outcome = outcomes_.Take(SteadyTime::InfinitePast())) {
     if (outcome->error.empty()) {
       last_ = outcome->clock;

@@ -19,6 +19,7 @@
 #include "checkpoint/folder_lock.h"
 #include "cluster/job.h"
 #include "scheduler/checkpoints/checkpoint_orders.h"
+#include "scheduler/checkpoints/leaving_nodes.h"
 #include "wire/config/checkpoint.pb.h"
 #include "wire/message.h"
 #include "wire/outbox.h"
@@ -52,10 +53,13 @@ class CheckpointKeeper {
   };
 
   void WakeBy(std::function<void()> wake) { wake_ = std::move(wake); }
-  // True: kBounded of a worker, kCaptured or kWritten of a shard, which is for nobody else.
+  // True: kBounded of a worker, kCaptured or kWritten of a shard, kAskLeave of a server or worker,
+  // which is for nobody else.
   bool Take(Nanos now, const wire::Message& message);
-  // Commits what is whole, and orders the next. `trained` is of this run.
-  void Look(Nanos now, const Trained& trained, const wire::Roster& roster, wire::Outbox* out);
+  // Commits what is whole, orders the next, and answers who asks to leave. `trained` is of this
+  // run; `silent`: nodes that were not heard of late.
+  void Look(Nanos now, const Trained& trained, const wire::Roster& roster,
+            const std::vector<wire::Address>& silent, wire::Outbox* out);
   // As soon as all workers have come to one clock, and that is written. Of two ends the first is
   // what counts, but for one after which training, or another run, goes on.
   void EndBy(End end);
@@ -63,7 +67,12 @@ class CheckpointKeeper {
   // What the job ends with now; none: not yet. After each Look.
   std::optional<wire::Notice> TakeEnd(Nanos now);
   // The workers have done their last step, or the job ends.
-  void Stop() { orders_.Stop(); }
+  void Stop() {
+    stopped_ = true;
+    orders_.Stop();
+  }
+  // Ranks of the workers that it has ended for.
+  std::vector<uint32_t> leaving() const { return leaving_.workers(); }
   // Lines for the user since the last call.
   std::vector<std::string> TakeNews();
   // "9 checkpoints are in DIR, the last of clock 900"; empty: there was none, nor a fault.
@@ -79,6 +88,8 @@ class CheckpointKeeper {
   CheckpointKeeper(std::shared_ptr<const Job> job, uint64_t session);
   void Run();
   std::string Commit(const wire::Checkpoint& manifest);
+  void LookAtLeaving(Nanos now, const wire::Roster& roster,
+                     const std::vector<wire::Address>& silent, wire::Outbox* out);
   wire::Checkpoint ManifestOf(const scheduler::CheckpointOrders::Whole& whole,
                               const Trained& trained) const;
 
@@ -92,6 +103,8 @@ class CheckpointKeeper {
   scheduler::CheckpointOrders orders_;
   Clock last_ = 0;  // committed
   std::optional<End> end_;
+  scheduler::LeavingNodes leaving_;
+  bool stopped_ = false;
   bool said_too_late_ = false;
   std::vector<std::string> news_;
   std::vector<int64_t> kept_;  // of the thread: clocks, ascending

@@ -483,7 +483,9 @@ void Launcher::ShowEnd() {
     console_->Line(absl::StrCat("soapstone: ended with exit code ", kExitConfig, ": ", unwritten_));
     return;
   }
-  if (replanned() && options_.replanner != nullptr) return;  // it may go on
+  const bool leave = result_.has_value() && !result_->leaving.empty();
+  const bool goes_on = options_.replanner != nullptr && (leave || options_.replanner->found());
+  if (replanned() && goes_on) return;
   std::string reason = stop_->reason;
   if (reason.empty())
     reason = !stop_->by.empty() || recent_news_.empty() ? stop_->by : recent_news_.back();

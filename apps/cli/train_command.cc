@@ -364,20 +364,26 @@ int RunToItsEnd(LauncherOptions options, Console* console, wire::JobConfig* conf
     if (replanner == nullptr) return code;
     std::vector<uint32_t> leaving;
     if (launcher.replanned() && launcher.result().has_value()) leaving = launcher.result()->leaving;
-    const auto stays = [console, &folder = config->output().checkpoint_path()] {
-      console->Line(absl::StrCat("--replan: go on with --checkpoint=", folder, " --resume=auto"));
+    // What has been trained is there, of a job that names no folder too.
+    const auto stays = [console, &folder = config->output().checkpoint_path()](int code) {
+      const auto clocks = checkpoint::ClocksIn(checkpoint::RealDisk().get(), folder);
+      const bool any = clocks.ok() && !clocks->empty();
+      if (code != kExitOk && any) {
+        console->Line(absl::StrCat("--replan: go on with --checkpoint=", folder, " --resume=auto"));
+      }
+      return code;
     };
     const absl::StatusOr<bool> goes_on = replanner->End(leaving, config);
     if (!goes_on.ok()) {
       console->Line(absl::StrCat("--replan: nothing was found for the workers that stay: ",
                                  goes_on.status().message()));
-      stays();
-      return code;
+      const int told = CodeOfPendingStop();
+      return stays(told != kExitOk ? told : code);
     }
-    if (!launcher.replanned() || !*goes_on) return code;
+    if (!launcher.replanned() || !*goes_on) return stays(code);
     absl::StatusOr<LauncherOptions> next = PrepareNext(same, !leaving.empty(), console, config);
     if (!next.ok()) {
-      stays();
+      stays(kExitConfig);
       return SayConfigError(kSoapstone, next.status());
     }
     options = *std::move(next);

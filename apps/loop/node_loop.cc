@@ -21,8 +21,13 @@ NodeLoop::NodeLoop(std::unique_ptr<transport::Transport> transport, uint32_t sha
     : transport_(std::move(transport)), router_(transport_.get(), shards_per_server) {}
 
 void NodeLoop::RequestStop(int code) {
+  const Nanos now = Now();
   int none = 0;
-  if (!stop_code_.compare_exchange_strong(none, code)) stop_now_ = true;
+  if (stop_code_.compare_exchange_strong(none, code)) {
+    stop_asked_at_ = now;
+  } else if (now - stop_asked_at_ > kSameStop) {
+    stop_now_ = true;
+  }
   transport_->Wake();
 }
 

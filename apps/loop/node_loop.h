@@ -4,6 +4,7 @@
 
 #include <atomic>
 #include <cstdint>
+#include <limits>
 #include <map>
 #include <memory>
 #include <optional>
@@ -23,7 +24,9 @@ class NodeLoop {
   NodeLoop(std::unique_ptr<transport::Transport> transport, uint32_t shards_per_server);
 
   // Asks for a clean stop; `code` is the exit code it shall end with. The first request counts; a
-  // second one asks to stop at once.
+  // second one asks to stop at once, but within kSameStop: who ends a group of processes, and one
+  // of these, mean the same.
+  static constexpr Nanos kSameStop = kSecond / 4;
   void RequestStop(int code);
   int stop_code() const { return stop_code_.load(); }  // 0: not asked
   bool stop_requested() const { return stop_code() != 0; }
@@ -77,6 +80,7 @@ class NodeLoop {
   int deadline_uses_ = 0;
   std::atomic<int> stop_code_{0};
   std::atomic<bool> stop_now_{false};
+  std::atomic<Nanos> stop_asked_at_{std::numeric_limits<Nanos>::max()};
   std::optional<Nanos> last_heartbeat_;
   Nanos heartbeat_gap_max_ = 0;
   uint64_t heartbeats_late_ = 0;

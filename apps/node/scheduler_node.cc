@@ -22,7 +22,8 @@ using scheduler::Coordinator;
 
 constexpr Nanos kReportEvery = kSecond / 2;
 constexpr size_t kNewsShown = 50;
-constexpr Nanos kEndUnsaid = 2 * kSecond;  // that it stays there for so long
+constexpr Nanos kUnheard = 3 * kSecond / 2;  // of who leaves nobody is to rely on
+constexpr Nanos kEndUnsaid = 2 * kSecond;    // that it stays there for so long
 constexpr absl::Duration kSchedulerLinger = absl::Seconds(2);
 
 double ReportSeconds(Nanos duration) {
@@ -69,14 +70,6 @@ WorkerStatus StatusOfWorker(WorkerId worker, const wire::Progress& progress, Wor
   return status;
 }
 
-// Where workers keep the parameters too, those are servers of the same rank.
-scheduler::LeavingOptions LeavingOptionsOf(const Job& job) {
-  if (job.team == nullptr) return {};
-  const wire::Cluster& cluster = job.config.cluster();
-  return {.team_seats = cluster.workers() / std::max(1u, cluster.teams()),
-          .beside_workers = job.team->plan.owned};
-}
-
 }  // namespace
 
 scheduler::CoordinatorOptions CoordinatorOptionsOf(const Job& job, uint64_t session) {
@@ -112,8 +105,7 @@ SchedulerNode::SchedulerNode(std::shared_ptr<const Job> job,
               .clocks_per_epoch = job_->clocks_per_epoch,
               .epochs = EpochsOf(*job_),
               .language_model = IsLanguageModel(*job_)}),
-      reports_(reports),
-      leaving_(LeavingOptionsOf(*job_)) {
+      reports_(reports) {
   loop_.transport().SetSelf(wire::Address::Scheduler());
   loop_.transport().SetSession(session);
   loop_.router().SetSelf(wire::Address::Scheduler());
@@ -155,6 +147,7 @@ int SchedulerNode::Run() {
   }
   if (checkpoints_ != nullptr) {
     if (std::string line = checkpoints_->Summary(); !line.empty()) Tell(std::move(line));
+    leaving_ = checkpoints_->leaving();
     checkpoints_.reset();
   }
   ResultReport result = Result();
@@ -204,9 +197,13 @@ void SchedulerNode::Deliver(Nanos now, const wire::Message& message) {
       message.from.role == wire::Role::kServer || message.from.role == wire::Role::kWorker;
   // What is written changes nothing of the training, nor does a wait for it: the coordinator need
   // not know, nor a recording.
-  if (checkpoints_ != nullptr && checkpoints_->Take(now, message)) return;
-  if (message.type == wire::MessageType::kAskLeave) {
-    if (knows && checkpoints_ != nullptr) OnAskLeave(now, message.from);
+  const bool trains =
+      running_since_.has_value() || coordinator_.phase() >= scheduler::Coordinator::Phase::kRunning;
+  if (checkpoints_ != nullptr && trains && checkpoints_->Take(now, message)) return;
+  if (message.type == wire::MessageType::kAskLeave) {  // before there is anything to lose
+    if (message.from.role == wire::Role::kServer) {
+      Lose(now, message.from, kLastEpoch, "stopped by a signal");
+    }
     return;
   }
   if (message.type == wire::MessageType::kBroken && knows) {
@@ -232,17 +229,6 @@ void SchedulerNode::TakeLastWord(Nanos now, wire::Address node, const wire::Noti
 void SchedulerNode::Abort(Nanos now, int32_t code, std::string why) {
   Record({.kind = sim::EventKind::kAbort, .now = now, .clock = code});
   coordinator_.Abort(now, code, std::move(why), &out_);
-}
-
-void SchedulerNode::OnAskLeave(Nanos now, wire::Address node) {
-  if (coordinator_.phase() < Coordinator::Phase::kRunning && node.role == wire::Role::kServer) {
-    return Lose(now, node, kLastEpoch, "stopped by a signal");
-  }
-  const std::optional<std::string> why = leaving_.Take(node, coordinator_.roster());
-  if (!why.has_value() || checkpoints_->ending()) return;
-  const Nanos grace_ns = NanosOf(job_->config.cluster().grace_s());
-  if (!EndWithCheckpoint(now, {kExitStopped, *why}, grace_ns)) return;
-  Tell(absl::StrCat(*why, ": stopping with a checkpoint"));
 }
 
 bool SchedulerNode::EndWithCheckpoint(Nanos now, wire::Notice end, Nanos grace_ns,
@@ -316,7 +302,8 @@ void SchedulerNode::LookAtCheckpoints(Nanos now) {
     trained.newest = std::max(trained.newest, progress.clock);
     trained.samples += progress.samples;
   }
-  checkpoints_->Look(now, trained, coordinator_.roster(), &out_);
+  checkpoints_->Look(now, trained, coordinator_.roster(), coordinator_.Silent(now, kUnheard),
+                     &out_);
   const std::optional<wire::Notice> end = checkpoints_->TakeEnd(now);
   for (std::string& line : checkpoints_->TakeNews()) Tell(std::move(line));
   if (end.has_value()) Abort(now, end->code, end->text);
@@ -471,7 +458,7 @@ ResultReport SchedulerNode::Result() const {
   result.pushed_bytes = sum.pushed_bytes;
   result.pulled_bytes = sum.pulled_bytes;
   result.read_lags = sum.read_lags;
-  result.leaving = leaving_.workers();
+  result.leaving = leaving_;
   result.times = TimesOf(coordinator_.progress());
   for (const auto& [worker, progress] : coordinator_.progress()) {
     for (const wire::LeftOut& entry : progress.left_out) {

@@ -23,7 +23,6 @@
 #include "apps/report/slow_workers.h"
 #include "base/memory/buffer.h"
 #include "cluster/job.h"
-#include "scheduler/checkpoints/leaving_nodes.h"
 #include "scheduler/coordinator.h"
 #include "scheduler/seat_speeds.h"
 #include "transport/transport.h"
@@ -71,7 +70,6 @@ class SchedulerNode {
   void Record(const sim::RecordedEvent& event) {
     if (recorder_ != nullptr) recorder_->Write(event);
   }
-  void OnAskLeave(Nanos now, wire::Address node);
   void TakeLastWord(Nanos now, wire::Address node, const wire::Notice& end);
   void DoubtThoseThatEnded(Nanos now);
   void Abort(Nanos now, int32_t code, std::string why);
@@ -108,8 +106,8 @@ class SchedulerNode {
   std::unique_ptr<Recorder> recorder_;
   std::unique_ptr<CheckpointKeeper> checkpoints_;
   wire::Outbox out_;
-  Buffers confusion_;  // of the evaluation that counted
-  scheduler::LeavingNodes leaving_;
+  Buffers confusion_;              // of the evaluation that counted
+  std::vector<uint32_t> leaving_;  // workers that the job has stopped for
   std::optional<Nanos> running_since_;
   std::optional<Nanos> running_until_;
   Nanos next_report_ = 0;

@@ -12,24 +12,20 @@ namespace soapstone::apps {
 
 using wire::MessageType;
 
-// Within it the scheduler has all workers bound, where the job is to stop.
-constexpr Nanos kStopBegins = kSecond;
-
 // Where it has checkpoints the job stops with one, if it cannot go on without this worker, or if
-// all of it is told to end: then this worker computes until that is written, and else it leaves.
+// all of it is told to end: then this worker computes until that is written, and else until it is
+// told that it may go.
 void WorkerNode::BeginLeaving(Nanos now) {
   leave_by_ = now + NanosOf(job_->config.cluster().grace_s());
   const bool may_stop = job_->checkpoint_every > 0 && started_ && !engine_->done();
   if (!may_stop) return Leave(now);
   LOG(INFO) << "told to end: asking the scheduler whether the job stops for that";
-  asked_to_leave_ = now;
+  asked_to_leave_ = true;
   membership_.AskLeave(&out_);
 }
 
-void WorkerNode::LeaveUnlessItStops(Nanos now) {
-  if (now < *asked_to_leave_ + kStopBegins || engine_->bound()) return;
-  asked_to_leave_.reset();
-  Leave(now);
+void WorkerNode::OnMayLeave(Nanos now) {
+  if (std::exchange(asked_to_leave_, false)) Leave(now);
 }
 
 void WorkerNode::Leave(Nanos now) {

@@ -105,7 +105,6 @@ int WorkerNode::Run() {
       RecordTold(now, first);
     }
     if (loop_.stop_requested() && !leave_by_.has_value()) BeginLeaving(now);
-    if (asked_to_leave_.has_value()) LeaveUnlessItStops(now);
     Flush(now);
     Show(status_, now, [&] { return StatusNow(now); });
   }
@@ -214,6 +213,7 @@ void WorkerNode::Dispatch(Nanos now, const wire::Message& message) {
     loop_.router().ConnectServers(*roster, first, first + servers);
     loop_.router().ConnectWorkers(cluster::ReachedBy(job_->team.get(), self, *roster));
   }
+  if (message.type == MessageType::kMayLeave) return OnMayLeave(now);
   const cluster::WorkerRecipients to = cluster::RecipientsOf(message, peer_.has_value());
   if (to.peer) {
     ToPeer(now, message);

@@ -93,7 +93,7 @@ class WorkerNode {
   uint64_t Violations() const;
   std::optional<std::string> BrokenGuarantee() const;
   void BeginLeaving(Nanos now);
-  void LeaveUnlessItStops(Nanos now);
+  void OnMayLeave(Nanos now);
   void Leave(Nanos now);
   bool Over(Nanos now);
   void Flush(Nanos now);
@@ -145,7 +145,7 @@ class WorkerNode {
   std::optional<Nanos> held_since_;   // the next step: for others, which take too little
   bool said_held_ = false;
   std::optional<Nanos> leave_by_;
-  std::optional<Nanos> asked_to_leave_;  // and did not leave yet
+  bool asked_to_leave_ = false;  // and was not told yet that it may
   std::optional<wire::Notice> end_;
   wire::Outbox out_;
   std::vector<worker::DeviceCommand> commands_;  // of the engine's last call

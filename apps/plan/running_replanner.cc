@@ -18,6 +18,7 @@
 #include "base/exit_codes.h"
 #include "base/plain_text.h"
 #include "base/status_macros.h"
+#include "base/stop_signals.h"
 #include "cluster/job.h"
 
 namespace soapstone::apps {
@@ -136,17 +137,18 @@ void RunningReplanner::Take(Nanos now, const SlownessReport& slowness) {
 RunningReplanner::Work RunningReplanner::WorkFor(std::vector<double> slowness) {
   Work work;
   work.slowness = std::move(slowness);
-  work.path = absl::StrCat(log_dir_, "/replan-", ++searches_, ".strategy.textproto");
+  std::error_code error;
+  do {  // a former job's may be what this one runs by
+    work.path = absl::StrCat(log_dir_, "/replan-", ++searches_, ".strategy.textproto");
+  } while (fs::exists(work.path, error));
   return work;
 }
 
 std::vector<std::string> RunningReplanner::Command(const Work& work) const {
   std::vector<double> factors = work.slowness;
   for (size_t d = 0; d < factors.size(); ++d) factors[d] *= factors_[d];
-  std::error_code error;
-  const std::string program =
-      program_.empty() ? fs::read_symlink("/proc/self/exe", error).string() : program_;
-  std::vector<std::string> command = {program,
+  // Of the child that becomes it: this program, whatever has its path by now.
+  std::vector<std::string> command = {program_.empty() ? "/proc/self/exe" : program_,
                                       "plan",
                                       absl::StrCat("--config=", log_dir_, "/job.textproto"),
                                       absl::StrCat("--machine=", inputs_->files().machine),
@@ -281,7 +283,10 @@ absl::Status RunningReplanner::PlanForFewer(uint32_t devices, wire::JobConfig* c
     Work work = WorkFor(std::vector<double>(devices, 1));
     work.budget_s = kFewerBudgetS;
     std::string failed = Start(&work);
-    while (failed.empty() && !HasEnded(&work)) absl::SleepFor(absl::Milliseconds(10));
+    while (failed.empty() && !HasEnded(&work)) {
+      if (CodeOfPendingStop() != kExitOk) failed = "told to end meanwhile";
+      absl::SleepFor(absl::Milliseconds(10));
+    }
     if (failed.empty()) failed = WhyItFailed(work);
     if (!failed.empty()) return absl::FailedPreconditionError(failed);
     config->mutable_cluster()->set_strategy(work.path);

@@ -1,50 +1,87 @@
 #include "scheduler/checkpoints/leaving_nodes.h"
 
 #include <algorithm>
+#include <optional>
+#include <set>
 
 #include "absl/strings/str_cat.h"
 
 namespace soapstone::scheduler {
+namespace {
 
 using wire::Address;
 using wire::Role;
 
-std::optional<std::string> LeavingNodes::Take(Address node, const wire::Roster& roster) {
-  const auto is_member = [&roster](Address of) {
-    return std::ranges::any_of(
-               roster.workers,
-               [&](const wire::Member& m) { return Address::Of(m.worker) == of; }) ||
-           std::ranges::any_of(roster.servers, [&](const wire::ServerEntry& entry) {
-             return Address::Of(entry.server) == of;
-           });
-  };
-  if (!is_member(node)) return std::nullopt;
-  std::erase_if(asked_, [&](Address former) { return !is_member(former); });  // they have gone
-  asked_.insert(node);
-  std::optional<std::string> why = WhyItStops(node, roster);
-  stops_ = stops_ || why.has_value();
-  return why;
+// The epoch of its admission, of a server 0; none: it is no member.
+std::optional<Epoch> AdmittedAt(const wire::Roster& roster, Address node) {
+  for (const wire::Member& member : roster.workers) {
+    if (Address::Of(member.worker) == node) return member.admitted;
+  }
+  for (const wire::ServerEntry& entry : roster.servers) {
+    if (Address::Of(entry.server) == node) return 0;
+  }
+  return std::nullopt;
 }
 
-std::optional<std::string> LeavingNodes::WhyItStops(Address node,
-                                                    const wire::Roster& roster) const {
-  if (options_.beside_workers) {
-    return absl::StrCat("worker ", node.index, " leaves, with its parameters");
-  }
-  if (node.role == Role::kServer) return absl::StrCat("server ", node.index, " leaves");
-  if (options_.team_seats > 0 && roster.workers.size() <= options_.team_seats) {
-    return absl::StrCat("worker ", node.index, " leaves, of the only team");
-  }
-  const bool all = std::ranges::all_of(roster.workers, [this](const wire::Member& member) {
-    return asked_.contains(Address::Of(member.worker));
+}  // namespace
+
+void LeavingNodes::Forget(const wire::Roster& roster) {
+  std::erase_if(asked_, [&roster](auto& each) {
+    const std::optional<Epoch> admitted = AdmittedAt(roster, each.first);
+    if (!each.second.admitted.has_value()) each.second.admitted = admitted;
+    return !admitted.has_value() || each.second.admitted != admitted;
   });
-  return all ? std::optional<std::string>("all workers leave") : std::nullopt;
+}
+
+LeavingNodes::Verdict LeavingNodes::Look(Nanos now, const wire::Roster& roster,
+                                         const std::vector<Address>& silent) {
+  Verdict verdict;
+  Forget(roster);
+  if (asked_.empty()) return verdict;
+  verdict.stop = WhyItStops(roster);
+  stops_ = stops_ || !verdict.stop.empty();
+  if (!verdict.stop.empty() || !Goes(roster, silent)) return verdict;
+  for (auto& [node, asked] : asked_) {
+    if (asked.told || now < asked.at + kWait) continue;
+    asked.told = true;
+    verdict.may_leave.push_back(node);
+  }
+  return verdict;
+}
+
+std::string LeavingNodes::WhyItStops(const wire::Roster& roster) const {
+  if (options_.beside_workers) {
+    return absl::StrCat("worker ", asked_.begin()->first.index, " leaves, with its parameters");
+  }
+  for (const auto& [node, asked] : asked_) {
+    if (node.role == Role::kServer) return absl::StrCat("server ", node.index, " leaves");
+  }
+  std::set<uint32_t> teams, of_asked;
+  for (const wire::Member& member : roster.workers) teams.insert(TeamOf(member.worker));
+  for (const auto& [node, asked] : asked_) of_asked.insert(TeamOf(WorkerId{node.index}));
+  if (of_asked.size() < teams.size()) return "";
+  if (options_.team_seats == 1) return "all workers leave";
+  return absl::StrCat("worker ", asked_.rbegin()->first.index, " leaves, of the ",
+                      teams.size() == 1 ? "only" : "last", " team");
+}
+
+// Some team is whole, and was heard of late.
+bool LeavingNodes::Goes(const wire::Roster& roster, const std::vector<Address>& silent) const {
+  std::set<uint32_t> teams, in_doubt;
+  for (const wire::Member& member : roster.workers) {
+    const Address node = Address::Of(member.worker);
+    teams.insert(TeamOf(member.worker));
+    if (asked_.contains(node) || std::ranges::find(silent, node) != silent.end()) {
+      in_doubt.insert(TeamOf(member.worker));
+    }
+  }
+  return in_doubt.size() < teams.size();
 }
 
 std::vector<uint32_t> LeavingNodes::workers() const {
   if (!stops_) return {};
   std::set<uint32_t> ranks;
-  for (const Address node : asked_) {
+  for (const auto& [node, asked] : asked_) {
     if (options_.beside_workers || node.role == Role::kWorker) ranks.insert(node.index);
   }
   return {ranks.begin(), ranks.end()};

@@ -9,6 +9,7 @@ import unittest
 
 sys.path.append(os.path.dirname(os.path.abspath(__file__)))
 from resume_test import CLOCKS, DurabilityTestCase  # noqa: E402
+from cluster import descendants  # noqa: E402
 
 
 class ToldToEndTestCase(DurabilityTestCase):
@@ -108,7 +109,68 @@ class ToldToEndTest(ToldToEndTestCase):
         self.assertEqual(server.wait(5), 143, server.output())
 
 
+class GroupTest(DurabilityTestCase):
+    """As systemd ends a service: every process of the group is told, and the launcher tells the scheduler too."""
+
+    def test_the_launcher_first(self):
+        self.group_ends(lambda launcher, children: [launcher, *children])
+
+    def test_the_launcher_last(self):
+        self.group_ends(lambda launcher, children: [*children, launcher])
+
+    def group_ends(self, order):
+        running = self.run_job("--resume=auto", every=CLOCKS, step_ms=5)
+        running.wait_for("^started")
+        time.sleep(0.5)
+        children = descendants(running.pid)
+        for pid in order(running.pid, list(children.values())):
+            os.kill(pid, signal.SIGTERM)
+        self.assertEqual(running.wait(30), 143, running.output())
+        self.assert_nothing_left(children)
+        self.assertRegex(running.output(), "stopped at clock [0-9]+ of [0-9]+: the checkpoint is written")
+        running = self.run_job("--resume=auto", every=CLOCKS)
+        self.assertEqual(self.end(running), self.undisturbed(), running.output())
+
+
 class ToldToEndCiTest(ToldToEndTestCase):
+
+    def test_who_is_dead_does_not_go_on(self):
+        """Two of three are told, and the third is gone: nobody knows that yet."""
+        nodes = self.start()
+        nodes["worker-2"].process.kill()
+        self.tell(nodes, ["worker-0", "worker-1"])
+        del nodes["worker-2"]
+        self.end_with(nodes, [75], ["worker-0", "worker-1"])
+        self.goes_on()
+
+    def test_a_scheduler_that_answers_late(self):
+        nodes = self.start()
+        scheduler = nodes["scheduler"].process
+        scheduler.send_signal(signal.SIGSTOP)
+        self.addCleanup(scheduler.send_signal, signal.SIGCONT)
+        told = ["worker-0", "worker-1", "worker-2"]
+        self.tell(nodes, told)
+        time.sleep(1.7)
+        scheduler.send_signal(signal.SIGCONT)
+        self.end_with(nodes, [75], told)
+        self.goes_on()
+
+    def test_who_comes_again_has_not_asked(self):
+        nodes = self.start()
+        flags = (f"--config={self.config}", f"--checkpoint={self.folder}", f"--checkpoint_every={CLOCKS}", "--base_ms=40")
+        endpoint = nodes["scheduler"].wait_for('"endpoint":"([^"]+)"').group(1)
+        for rank in (1, 2):
+            self.tell(nodes, [f"worker-{rank}"])
+            self.assertEqual(nodes[f"worker-{rank}"].wait(10), 143)
+        again = self.run_program("soapstone-worker", *flags, f"--scheduler={endpoint}", "--rank=1")
+        nodes["scheduler"].wait_for("worker 1 join")
+        time.sleep(0.3)
+        self.tell(nodes, ["worker-0"])
+        self.assertEqual(nodes["worker-0"].wait(10), 143, nodes["worker-0"].output())
+        scheduler = nodes["scheduler"]
+        self.assertEqual(scheduler.wait(60), 0, scheduler.output())
+        self.assertEqual(again.wait(10), 0, again.output())
+        self.assertNotIn("stopping with a checkpoint", scheduler.output())
 
     def test_all_at_once_at_random_moments(self):
         ToldToEndTest.all_at_once(self, seeds=8)

@@ -126,6 +126,7 @@ std::vector<Sent> Messages() {
       {"bound", scheduler, MessageOf(MessageType::kBound, scheduler, worker, wire::Bound{3})},
       {"bounded", worker, MessageOf(MessageType::kBounded, worker, scheduler, wire::Bound{3})},
       {"ask-leave", worker, MessageOf(MessageType::kAskLeave, worker, scheduler, {})},
+      {"may-leave", scheduler, MessageOf(MessageType::kMayLeave, scheduler, worker, {})},
       {"captured", server, MessageOf(MessageType::kCaptured, shard, scheduler, {})},
       {"written", server,
        MessageOf(MessageType::kWritten, shard, scheduler, wire::Written{64, -1, ""}, {8})},
