@@ -77,8 +77,8 @@ class PredictTestCase(ClusterTestCase):
         text = self.path("text.txt")
         with open(text, "w") as file:
             file.write("the cat sat on the mat and the dog sat on the log .\n" * 80)
-        return self.trained("--model=transformer_lm:tiny", f"--data_format={data_format}", f"--data_path={text}", "--length=16",
-                            "--batch=16", "--epochs=3", "--optimizer=adam:lr=3e-3", *flags, name=name)
+        return self.trained("--model=transformer_lm:tiny", f"--data_format={data_format}", f"--data_path={text}",
+                            "--length=16", "--batch=16", "--epochs=3", "--optimizer=adam:lr=3e-3", *flags, name=name)
 
     def call(self, command, *flags):
         """(exit code, standard output, standard error)"""
