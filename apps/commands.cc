@@ -56,6 +56,13 @@ bool IsUnknown(int argc, const char* const* argv, CLI::App* app) {
   return true;
 }
 
+// What is missing of flags that are not complete has been said.
+template <typename Flags>
+std::variant<Command, EndNow> IfComplete(bool complete, Flags flags) {
+  if (!complete) return EndNow{kExitConfig};
+  return Command(std::move(flags));
+}
+
 }  // namespace
 
 std::variant<Command, EndNow> ParseCommand(int argc, const char* const* argv) {
@@ -76,7 +83,7 @@ std::variant<Command, EndNow> ParseCommand(int argc, const char* const* argv) {
   EvaluateFlags evaluate;
   CLI::App app("Soapstone: parameter servers with stale-synchronous consistency.", "soapstone");
   app.set_version_flag("--version", kVersion);
-  app.require_subcommand(1);
+  app.require_subcommand(1)->footer(kExamples);
   CLI::App* train_app = AddTrain(&app, &train);
   CLI::App* node_app = AddNode(&app, &node.flags);
   const CLI::App* predict_app = AddPredict(&app, &predict);
@@ -94,7 +101,6 @@ std::variant<Command, EndNow> ParseCommand(int argc, const char* const* argv) {
   const CLI::App* keygen_app = AddKeygen(&app, &keygen);
   const CLI::App* agent_app = AddAgent(&app);
   const CLI::App* policies_app = app.add_subcommand("policies", "List the consistency policies");
-  app.footer(kExamples);
   if (IsUnknown(argc, argv, &app)) return EndNow{kExitConfig};
   // Of the commands that are not called nothing is set.
   const std::string_view called = argc > 1 ? argv[1] : "";
@@ -104,17 +110,13 @@ std::variant<Command, EndNow> ParseCommand(int argc, const char* const* argv) {
   if (const EndNow* end = std::get_if<EndNow>(&parsed)) return *end;
   if (train_app->parsed()) return Command(std::move(train));
   if (node_app->parsed()) return Command(std::move(node));
-  if (predict_app->parsed() && !PredictIsComplete(predict)) return EndNow{kExitConfig};
-  if (predict_app->parsed()) return Command(std::move(predict));
-  if (evaluate_app->parsed() && !EvaluateIsComplete(evaluate)) return EndNow{kExitConfig};
-  if (evaluate_app->parsed()) return Command(std::move(evaluate));
+  if (predict_app->parsed()) return IfComplete(PredictIsComplete(predict), std::move(predict));
+  if (evaluate_app->parsed()) return IfComplete(EvaluateIsComplete(evaluate), std::move(evaluate));
   if (experiment_app->parsed()) return Command(std::move(experiment));
   if (replay_app->parsed()) return Command(std::move(replay));
   if (models_app->parsed()) return Command(std::move(models));
-  if (profile_app->parsed() && !ProfileIsComplete(profile)) return EndNow{kExitConfig};
-  if (profile_app->parsed()) return Command(std::move(profile));
-  if (plan_app->parsed() && !PlanIsComplete(plan)) return EndNow{kExitConfig};
-  if (plan_app->parsed()) return Command(std::move(plan));
+  if (profile_app->parsed()) return IfComplete(ProfileIsComplete(profile), std::move(profile));
+  if (plan_app->parsed()) return IfComplete(PlanIsComplete(plan), std::move(plan));
   if (data_app->parsed()) return Command(std::move(data));
   if (top_app->parsed()) return Command(std::move(top));
   if (timeline_app->parsed()) return Command(std::move(timeline));

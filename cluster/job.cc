@@ -12,7 +12,7 @@
 #include "base/sha256.h"
 #include "base/status_macros.h"
 #include "checkpoint/disk.h"
-#include "cluster/model_metadata.h"
+#include "cluster/model/model_metadata.h"
 #include "cluster/resume/job_meaning.h"
 #include "cluster/resume/resume.h"
 #include "cluster/team/job_strategy.h"

@@ -28,7 +28,7 @@
 #include "checkpoint/folder.h"
 #include "checkpoint/image.h"
 #include "cluster/job_config.h"
-#include "cluster/model_metadata.h"
+#include "cluster/model/model_metadata.h"
 #include "models/formats/safetensors_writer.h"
 
 namespace soapstone::apps {

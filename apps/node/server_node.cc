@@ -10,7 +10,7 @@
 #include "apps/report/server_progress.h"
 #include "base/exit_codes.h"
 #include "base/steady_clock.h"
-#include "cluster/model_metadata.h"
+#include "cluster/model/model_metadata.h"
 
 namespace soapstone::apps {
 namespace {

@@ -15,7 +15,7 @@
 #include "checkpoint/disk.h"
 #include "checkpoint/image.h"
 #include "cluster/job_paths.h"
-#include "cluster/model_metadata.h"
+#include "cluster/model/model_metadata.h"
 #include "models/formats/onnx/read_onnx.h"
 #include "models/formats/safetensors_reader.h"
 #include "models/formats/weights.h"

@@ -130,7 +130,7 @@ class Bench:
 
     def train(self, name, *flags):
         model = self.path(f"{name}.safetensors")
-        self.run([self.soapstone, "train", "--policy=bsp", "--workers=1", "--servers=1", "--batch=32", "--epochs=1",
+        self.run([self.soapstone, "train", "--policy=bsp", "--workers=1", "--servers=1", "--batch=32",
                   "--http=off", f"--log_dir={self.path('logs')}", f"--model_path={model}", *flags])
         return model
 
@@ -190,7 +190,7 @@ class Bench:
         from predicting import write_libsvm
         lines = write_libsvm(self.path("lines"), LINES, 1)
         model = self.train("logistic", "--model=logistic", "--data_format=libsvm", f"--data_path={lines}",
-                           "--optimizer=ftrl:lr=0.5")
+                           "--epochs=1", "--optimizer=ftrl:lr=0.5")
         return self.compare("logistic", model, lines, f"--data={lines}", "--probabilities",
                             parse=lambda text: self.probabilities(text, ("-1", "1")))
 
@@ -199,7 +199,7 @@ class Bench:
         pages = sorted(glob.glob(str(ROOT / "docs/*.md")))
         pathlib.Path(text).write_bytes(b"".join(pathlib.Path(page).read_bytes() for page in pages)[:200_000])
         model = self.train("lm", "--model=transformer_lm:tiny", "--data_format=bytes", f"--data_path={text}",
-                           "--length=64", "--optimizer=adam:lr=1e-3")
+                           "--length=64", "--epochs=1", "--optimizer=adam:lr=1e-3")
         # The token that we took: its probability here, and there, where it is the likeliest too.
         return self.compare("transformer_lm", model, None, f"--text={PROMPT}", f"--length={TOKENS}", "--format=json",
                             parse=lambda said: [[t["probability"]] * 2 for t in json.loads(said)["tokens"]])

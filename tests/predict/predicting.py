@@ -72,13 +72,13 @@ class PredictTestCase(ClusterTestCase):
         with open(f"{self.dir}/logs/ledger.json") as file:
             return path, json.load(file)["result"]
 
-    def text_model(self, *flags, **words):
-        """A language model of a text's bytes, or by `flags` of its words."""
+    def text_model(self, data_format="bytes", *flags, name="model"):
+        """A language model of a text's bytes, or of its words."""
         text = self.path("text.txt")
         with open(text, "w") as file:
             file.write("the cat sat on the mat and the dog sat on the log .\n" * 80)
-        return self.trained("--model=transformer_lm:tiny", "--data_format=bytes", f"--data_path={text}", "--length=16",
-                            "--batch=16", "--epochs=3", "--optimizer=adam:lr=3e-3", *flags, **words)
+        return self.trained("--model=transformer_lm:tiny", f"--data_format={data_format}", f"--data_path={text}",
+                            "--length=16", "--batch=16", "--epochs=3", "--optimizer=adam:lr=3e-3", *flags, name=name)
 
     def call(self, command, *flags):
         """(exit code, standard output, standard error)"""

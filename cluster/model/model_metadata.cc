@@ -1,4 +1,4 @@
-#include "cluster/model_metadata.h"
+#include "cluster/model/model_metadata.h"
 
 #include <cstddef>
 #include <string>
