@@ -1,6 +1,7 @@
 #include "scheduler/checkpoints/leaving_nodes.h"
 
 #include <algorithm>
+#include <iterator>
 #include <optional>
 #include <set>
 
@@ -26,11 +27,12 @@ std::optional<Epoch> AdmittedAt(const wire::Roster& roster, Address node) {
 }  // namespace
 
 void LeavingNodes::Forget(const wire::Roster& roster) {
-  std::erase_if(asked_, [&roster](auto& each) {
-    const std::optional<Epoch> admitted = AdmittedAt(roster, each.first);
-    if (!each.second.admitted.has_value()) each.second.admitted = admitted;
-    return !admitted.has_value() || each.second.admitted != admitted;
-  });
+  for (auto it = asked_.begin(); it != asked_.end();) {
+    const std::optional<Epoch> admitted = AdmittedAt(roster, it->first);
+    if (!it->second.admitted.has_value()) it->second.admitted = admitted;
+    const bool gone = !admitted.has_value() || it->second.admitted != admitted;
+    it = gone ? asked_.erase(it) : std::next(it);
+  }
 }
 
 LeavingNodes::Verdict LeavingNodes::Look(Nanos now, const wire::Roster& roster,
