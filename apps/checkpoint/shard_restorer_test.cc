@@ -21,22 +21,22 @@ namespace {
 
 using testing::HasSubstr;
 
-const CounterRandom kDraws(9, RandomUse::kTest);
-constexpr uint32_t kDims[] = {3, 1};
+const CounterRandom kTableDraws(9, RandomUse::kTest);
+constexpr uint32_t kTableDims[] = {3, 1};
 
-struct Shape {
+struct TablesShape {
   uint32_t shards = 1;
   std::string second = "b";  // the other table's name
-  uint32_t dim = kDims[0];
+  uint32_t dim = kTableDims[0];
   std::string optimizer = "adam:lr=0.01";
   uint64_t rows_max = 0;
 };
 
-struct Shards {
+struct TableShards {
   std::shared_ptr<const wire::Layout> layout;
   std::vector<std::unique_ptr<server::TableStore>> stores;
 
-  explicit Shards(const Shape& shape) {
+  explicit TableShards(const TablesShape& shape) {
     layout = std::make_shared<const wire::Layout>(
         *wire::Layout::Build({}, {.shard_count = shape.shards,
                                   .tables = {{.name = "a",
@@ -44,7 +44,7 @@ struct Shards {
                                               .init = InitKind::kNormal,
                                               .scale = 0.1,
                                               .rows_max = shape.rows_max},
-                                             {.name = shape.second, .dim = kDims[1]},
+                                             {.name = shape.second, .dim = kTableDims[1]},
                                              {.name = "empty", .dim = 2}}}));
     for (uint32_t k = 0; k < shape.shards; ++k) {
       stores.push_back(std::make_unique<server::TableStore>(
@@ -64,12 +64,12 @@ struct Shards {
           std::vector<uint64_t> keys;
           for (uint64_t key = 0; key < 300; ++key) {
             const bool mine = wire::ShardOfKey(t, key, layout->shard_count()) == ShardId{k};
-            if (mine && kDraws.Uniform(step * 1000 + key) < 0.1) keys.push_back(key);
+            if (mine && kTableDraws.Uniform(step * 1000 + key) < 0.1) keys.push_back(key);
           }
           std::vector<float> rows;
           for (const uint64_t key : keys) {
             for (uint32_t e = 0; e < layout->tables()[t].dim; ++e) {
-              rows.push_back(static_cast<float>(kDraws.Normal(step * 100'000 + key * 10 + e)));
+              rows.push_back(static_cast<float>(kTableDraws.Normal(step * 100'000 + key * 10 + e)));
             }
           }
           const server::Contribution part = {
@@ -103,16 +103,16 @@ struct Shards {
 };
 
 // A checkpoint of what shards wrote.
-struct Written {
+struct WrittenTables {
   checkpoint::SimulatedDisk disk;
   wire::Checkpoint manifest;
 
-  Written() {
+  WrittenTables() {
     EXPECT_TRUE(disk.MakeFolder("d").ok());
     EXPECT_TRUE(disk.MakeFolder("d/000000030").ok());
     manifest.set_clock(30);
   }
-  void Add(const Shards& shards, uint32_t k) {
+  void Add(const TableShards& shards, uint32_t k) {
     const std::string file = checkpoint::PartFile(static_cast<uint32_t>(manifest.part_size()));
     const std::shared_ptr<server::TableCapture> capture = shards.stores[k]->Capture();
     const auto sums = checkpoint::WritePart(&disk, "d/000000030/" + file, 30, {},
@@ -120,11 +120,11 @@ struct Written {
     ASSERT_TRUE(sums.ok()) << sums.status();
     checkpoint::AddPart(file, *sums, &manifest);
   }
-  void AddAll(const Shards& shards) {
+  void AddAll(const TableShards& shards) {
     for (uint32_t k = 0; k < shards.stores.size(); ++k) Add(shards, k);
   }
   // The first error; then none of the rest is restored.
-  absl::Status Restore(Shards* shards) {
+  absl::Status Restore(TableShards* shards) {
     auto image = checkpoint::Image::Open(&disk, "d", manifest);
     if (!image.ok()) return image.status();
     for (uint32_t k = 0; k < shards->stores.size(); ++k) {
@@ -138,14 +138,14 @@ struct Written {
 
 TEST(RestoreTablesTest, WhatShardsOfAnyLayoutWroteThoseOfAnyOtherRead) {
   for (const uint32_t before : {1, 2, 5}) {
-    Shards written({.shards = before});
+    TableShards written({.shards = before});
     written.Train();
     const auto expected = written.All();
     EXPECT_GT(expected.size(), 400u);
-    Written files;
+    WrittenTables files;
     files.AddAll(written);
     for (const uint32_t after : {1, 2, 3, 7}) {
-      Shards read({.shards = after});
+      TableShards read({.shards = after});
       const absl::Status restored = files.Restore(&read);
       ASSERT_TRUE(restored.ok()) << restored;
       EXPECT_EQ(read.All(), expected) << before << " to " << after;
@@ -154,12 +154,12 @@ TEST(RestoreTablesTest, WhatShardsOfAnyLayoutWroteThoseOfAnyOtherRead) {
 }
 
 TEST(RestoreTablesTest, WhatCannotBePutTogetherIsRefusedWithALine) {
-  Shards written({.shards = 2});
+  TableShards written({.shards = 2});
   written.Train();
-  const auto said = [&](const Shape& here) {
-    Written files;
+  const auto said = [&](const TablesShape& here) {
+    WrittenTables files;
     files.AddAll(written);
-    Shards read(here);
+    TableShards read(here);
     return std::string(files.Restore(&read).message());
   };
   EXPECT_EQ(said({.shards = 3}), "");
@@ -169,22 +169,22 @@ TEST(RestoreTablesTest, WhatCannotBePutTogetherIsRefusedWithALine) {
               HasSubstr("table a: its rows have other state"));
   EXPECT_THAT(said({.rows_max = 10}), HasSubstr("table a: its rows have other state"));
   // A part twice, and one that is missing a table of another.
-  Written twice;
+  WrittenTables twice;
   twice.AddAll(written);
   twice.Add(written, 1);
-  Shards read({.shards = 2});
+  TableShards read({.shards = 2});
   EXPECT_THAT(twice.Restore(&read).message(), HasSubstr("is there twice"));
-  Written mixed;
+  WrittenTables mixed;
   mixed.Add(written, 0);
-  Shards other({.shards = 2, .second = "c"});
+  TableShards other({.shards = 2, .second = "c"});
   mixed.Add(other, 1);
   EXPECT_THAT(mixed.Restore(&read).message(), HasSubstr("table b is in 1 of 2 parts"));
   // More rows than one shard may have, where they are bounded.
-  Shards bounded({.shards = 2, .rows_max = 100});
+  TableShards bounded({.shards = 2, .rows_max = 100});
   bounded.Train();
-  Written files;
+  WrittenTables files;
   files.AddAll(bounded);
-  Shards fewer({.shards = 1, .rows_max = 100}), as_many({.shards = 2, .rows_max = 100});
+  TableShards fewer({.shards = 1, .rows_max = 100}), as_many({.shards = 2, .rows_max = 100});
   EXPECT_THAT(files.Restore(&fewer).message(), HasSubstr("more than 100 rows for a shard"));
   EXPECT_TRUE(files.Restore(&as_many).ok());
 }

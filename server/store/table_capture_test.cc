@@ -6,6 +6,8 @@
 #include <set>
 #include <string>
 #include <thread>
+#include <tuple>
+#include <utility>
 #include <vector>
 
 #include "base/random.h"
@@ -19,11 +21,11 @@ namespace {
 
 using testing::HasSubstr;
 
-const CounterRandom kDraws(77, RandomUse::kTest);
-constexpr uint32_t kDim = 3;
+const CounterRandom kRowDraws(77, RandomUse::kTest);
+constexpr uint32_t kRowDim = 3;
 
-SparseTableOptions OptionsOf(const std::string& optimizer, uint64_t rows_max) {
-  return {.dim = kDim,
+SparseTableOptions RowOptionsOf(const std::string& optimizer, uint64_t rows_max) {
+  return {.dim = kRowDim,
           .optimizer = *compute::ParseOptimizer(optimizer),
           .init = InitKind::kNormal,
           .scale = 0.5,
@@ -34,37 +36,38 @@ SparseTableOptions OptionsOf(const std::string& optimizer, uint64_t rows_max) {
 }
 
 // A step of some keys; `step` says which and how far.
-void Step(uint64_t step, SparseTable* table) {
+void StepRows(uint64_t step, SparseTable* table) {
   std::set<uint64_t> keys;
-  for (uint64_t i = 0; keys.size() < 40; ++i) keys.insert(kDraws.Below((step << 20) + i, 400));
+  for (uint64_t i = 0; keys.size() < 40; ++i) keys.insert(kRowDraws.Below((step << 20) + i, 400));
   std::vector<float> gradients;
-  for (size_t i = 0; i < keys.size() * kDim; ++i) {
-    gradients.push_back(static_cast<float>(kDraws.Normal((step << 20) + 500'000 + i)));
+  for (size_t i = 0; i < keys.size() * kRowDim; ++i) {
+    gradients.push_back(static_cast<float>(kRowDraws.Normal((step << 20) + 500'000 + i)));
   }
   const std::vector<uint64_t> all(keys.begin(), keys.end());
   ASSERT_TRUE(table->Apply({.lr = 0.1}, all, gradients).ok());
 }
 
 // As it is read by who asks for some rows.
-void Use(uint64_t step, SparseTable* table) {
+void UseRows(uint64_t step, SparseTable* table) {
   std::vector<uint64_t> keys;
-  for (uint64_t i = 0; i < 10; ++i) keys.push_back(kDraws.Below((step << 20) + 900'000 + i, 400));
-  std::vector<float> rows(keys.size() * kDim);
+  for (uint64_t i = 0; i < 10; ++i)
+    keys.push_back(kRowDraws.Below((step << 20) + 900'000 + i, 400));
+  std::vector<float> rows(keys.size() * kRowDim);
   table->Read(keys, absl::MakeSpan(rows));
 }
 
-RowBlock AllOf(TableCapture* capture) {
+RowBlock AllRowsOf(TableCapture* capture) {
   RowBlock all;
   EXPECT_TRUE(capture->Take(0, capture->table(0).rows(), &all).ok());
   return all;
 }
 
-RowBlock AllOf(const SparseTable& table) {
+RowBlock AllRowsOf(const SparseTable& table) {
   TableCapture capture({table.Capture()});
-  return AllOf(&capture);
+  return AllRowsOf(&capture);
 }
 
-void Append(const RowBlock& more, RowBlock* all) {
+void AppendBlock(const RowBlock& more, RowBlock* all) {
   const auto append = [](const auto& from, auto* to) {
     to->insert(to->end(), from.begin(), from.end());
   };
@@ -79,7 +82,7 @@ void Append(const RowBlock& more, RowBlock* all) {
 class TableCaptureOf : public testing::TestWithParam<std::tuple<const char*, uint64_t>> {
  protected:
   SparseTable Make() const {
-    return SparseTable(OptionsOf(std::get<0>(GetParam()), std::get<1>(GetParam())));
+    return SparseTable(RowOptionsOf(std::get<0>(GetParam()), std::get<1>(GetParam())));
   }
 };
 
@@ -87,22 +90,22 @@ TEST_P(TableCaptureOf, HasTheRowsOfItsMomentHoweverTheyChangeMeanwhile) {
   for (uint64_t seed = 0; seed < 20; ++seed) {
     SparseTable table = Make();
     uint64_t step = seed * 100;
-    for (int i = 0; i < 8; ++i) Step(++step, &table);
-    const RowBlock there = AllOf(table);
+    for (int i = 0; i < 8; ++i) StepRows(++step, &table);
+    const RowBlock there = AllRowsOf(table);
     TableCapture capture({table.Capture()});
     table.KeepFor(&capture);
     RowBlock taken;
     while (taken.keys.size() < there.keys.size()) {
-      for (uint64_t i = kDraws.Below(step, 3); i > 0; --i) Step(++step, &table);
-      Use(++step, &table);
+      for (uint64_t i = kRowDraws.Below(step, 3); i > 0; --i) StepRows(++step, &table);
+      UseRows(++step, &table);
       RowBlock block;
       const size_t left = there.keys.size() - taken.keys.size();
       ASSERT_TRUE(
-          capture.Take(0, 1 + kDraws.Below(++step, std::min<size_t>(left, 90)), &block).ok());
-      Append(block, &taken);
+          capture.Take(0, 1 + kRowDraws.Below(++step, std::min<size_t>(left, 90)), &block).ok());
+      AppendBlock(block, &taken);
     }
     EXPECT_EQ(taken, there);
-    EXPECT_NE(AllOf(table), there);
+    EXPECT_NE(AllRowsOf(table), there);
   }
 }
 
@@ -111,8 +114,8 @@ TEST_P(TableCaptureOf, HasTheRowsOfItsMomentHoweverTheyChangeMeanwhile) {
 TEST_P(TableCaptureOf, WhatIsRestoredGoesOnAsWhatWasCaptured) {
   SparseTable table = Make();
   for (uint64_t step = 1; step < 20; ++step) {
-    Step(step, &table);
-    Use(step, &table);
+    StepRows(step, &table);
+    UseRows(step, &table);
   }
   TableCapture capture({table.Capture()});
   SparseTable restored = Make();
@@ -126,14 +129,14 @@ TEST_P(TableCaptureOf, WhatIsRestoredGoesOnAsWhatWasCaptured) {
     left -= some;
   }
   for (uint64_t step = 20; step < 40; ++step) {
-    ASSERT_EQ(AllOf(restored), AllOf(table)) << step;
-    Use(step, &table);
-    Use(step, &restored);
-    Step(step, &table);
-    Step(step, &restored);
+    ASSERT_EQ(AllRowsOf(restored), AllRowsOf(table)) << step;
+    UseRows(step, &table);
+    UseRows(step, &restored);
+    StepRows(step, &table);
+    StepRows(step, &restored);
   }
   // Checksums are those of what is there.
-  std::vector<float> rows(table.size() * kDim);
+  std::vector<float> rows(table.size() * kRowDim);
   FrameSums of_table, of_restored;
   table.Read(table.Keys(), absl::MakeSpan(rows), &of_table);
   restored.Read(restored.Keys(), absl::MakeSpan(rows), &of_restored);
@@ -147,11 +150,11 @@ INSTANTIATE_TEST_SUITE_P(Optimizers, TableCaptureOf,
                                           testing::Values(0, 120)));
 
 TEST(TableCaptureTest, RestoringRefusesAKeyTwiceAndMoreRowsThanAShardMayHave) {
-  SparseTable table(OptionsOf("sgd:lr=0.1", 3));
+  SparseTable table(RowOptionsOf("sgd:lr=0.1", 3));
   const auto block = [](std::vector<uint64_t> keys) {
     const size_t rows = keys.size();
     return RowBlock{.keys = std::move(keys),
-                    .values = std::vector<float>(rows * kDim),
+                    .values = std::vector<float>(rows * kRowDim),
                     .first = {},
                     .second = {},
                     .steps = {},
@@ -164,7 +167,7 @@ TEST(TableCaptureTest, RestoringRefusesAKeyTwiceAndMoreRowsThanAShardMayHave) {
 
 TEST(TableCaptureTest, ARowThatIsNotFiniteIsSeenAgain) {
   for (const bool of_state : {false, true}) {
-    SparseTable table(OptionsOf("adagrad:lr=0.1", 0));
+    SparseTable table(RowOptionsOf("adagrad:lr=0.1", 0));
     RowBlock block;
     block.Resize(1, table.form());
     (of_state ? block.second : block.values)[1] = std::numeric_limits<float>::quiet_NaN();
@@ -174,24 +177,24 @@ TEST(TableCaptureTest, ARowThatIsNotFiniteIsSeenAgain) {
 }
 
 TEST(TableCaptureTest, WhereTooMuchIsKeptItIsGivenUpAtTheDeadlineAndSaysSo) {
-  SparseTable table(OptionsOf("sgd:lr=0.1", 0));
-  for (uint64_t step = 1; step < 20; ++step) Step(step, &table);
+  SparseTable table(RowOptionsOf("sgd:lr=0.1", 0));
+  for (uint64_t step = 1; step < 20; ++step) StepRows(step, &table);
   TableCapture capture({table.Capture()}, /*kept_bytes_max=*/4000);
   table.KeepFor(&capture);
   capture.WaitForRoom(SteadyTime::InfinitePast());
   EXPECT_FALSE(capture.ended());
-  Step(20, &table);
+  StepRows(20, &table);
   capture.WaitForRoom(SteadyTime::InfinitePast());
   EXPECT_TRUE(capture.ended());
   RowBlock block;
   EXPECT_THAT(capture.Take(0, 1, &block).message(), HasSubstr("rows change faster"));
-  Step(21, &table);  // and nothing is kept for it
+  StepRows(21, &table);  // and nothing is kept for it
 }
 
 TEST(TableCaptureTest, WhoTakesRowsMakesRoom) {
-  SparseTable table(OptionsOf("sgd:lr=0.1", 0));
-  for (uint64_t step = 1; step < 20; ++step) Step(step, &table);
-  const RowBlock there = AllOf(table);
+  SparseTable table(RowOptionsOf("sgd:lr=0.1", 0));
+  for (uint64_t step = 1; step < 20; ++step) StepRows(step, &table);
+  const RowBlock there = AllRowsOf(table);
   TableCapture capture({table.Capture()}, /*kept_bytes_max=*/4000);
   table.KeepFor(&capture);
   RowBlock taken;
@@ -200,12 +203,12 @@ TEST(TableCaptureTest, WhoTakesRowsMakesRoom) {
       RowBlock block;
       const size_t left = there.keys.size() - taken.keys.size();
       ASSERT_TRUE(capture.Take(0, std::min<size_t>(left, 8), &block).ok());
-      Append(block, &taken);
+      AppendBlock(block, &taken);
     }
   });
   for (uint64_t step = 20; step < 60; ++step) {
     capture.WaitForRoom(SteadyNow() + absl::Minutes(1));
-    Step(step, &table);
+    StepRows(step, &table);
   }
   writer.join();
   EXPECT_FALSE(capture.ended());
