@@ -58,9 +58,9 @@ bool IsUnknown(int argc, const char* const* argv, CLI::App* app) {
 
 // What is missing of flags that are not complete has been said.
 template <typename Flags>
-std::variant<Command, EndNow> IfComplete(bool complete, Flags flags) {
+std::variant<Command, EndNow> IfComplete(bool complete, Flags* flags) {
   if (!complete) return EndNow{kExitConfig};
-  return Command(std::move(flags));
+  return Command(std::move(*flags));
 }
 
 }  // namespace
@@ -110,13 +110,13 @@ std::variant<Command, EndNow> ParseCommand(int argc, const char* const* argv) {
   if (const EndNow* end = std::get_if<EndNow>(&parsed)) return *end;
   if (train_app->parsed()) return Command(std::move(train));
   if (node_app->parsed()) return Command(std::move(node));
-  if (predict_app->parsed()) return IfComplete(PredictIsComplete(predict), std::move(predict));
-  if (evaluate_app->parsed()) return IfComplete(EvaluateIsComplete(evaluate), std::move(evaluate));
+  if (predict_app->parsed()) return IfComplete(PredictIsComplete(predict), &predict);
+  if (evaluate_app->parsed()) return IfComplete(EvaluateIsComplete(evaluate), &evaluate);
   if (experiment_app->parsed()) return Command(std::move(experiment));
   if (replay_app->parsed()) return Command(std::move(replay));
   if (models_app->parsed()) return Command(std::move(models));
-  if (profile_app->parsed()) return IfComplete(ProfileIsComplete(profile), std::move(profile));
-  if (plan_app->parsed()) return IfComplete(PlanIsComplete(plan), std::move(plan));
+  if (profile_app->parsed()) return IfComplete(ProfileIsComplete(profile), &profile);
+  if (plan_app->parsed()) return IfComplete(PlanIsComplete(plan), &plan);
   if (data_app->parsed()) return Command(std::move(data));
   if (top_app->parsed()) return Command(std::move(top));
   if (timeline_app->parsed()) return Command(std::move(timeline));
