@@ -131,7 +131,8 @@ TEST(Commands, WhoMistypesOneIsToldWhichThereAre) {
   testing::internal::CaptureStderr();
   EXPECT_EQ(std::get<EndNow>(ParseCommand(2, arguments)).code, kExitConfig);
   const std::string said = testing::internal::GetCapturedStderr();
-  EXPECT_NE(said.find("\"trian\"; did you mean train? (train, node, simulate, "), said.npos)
+  EXPECT_NE(said.find("\"trian\"; did you mean train? (train, node, predict, evaluate, "),
+            said.npos)
       << said;
   EXPECT_EQ(said.find("agent"), said.npos) << said;  // which is not for people
 }

@@ -22,8 +22,9 @@ using scheduler::Coordinator;
 
 constexpr Nanos kReportEvery = kSecond / 2;
 constexpr size_t kNewsShown = 50;
-constexpr Nanos kUnheard = 3 * kSecond / 2;  // of who leaves nobody is to rely on
-constexpr Nanos kEndUnsaid = 2 * kSecond;    // that it stays there for so long
+// On whom nobody is to rely who asks to leave; less than scheduler::LeavingNodes::kWait.
+constexpr Nanos kUnheard = 3 * kSecond / 4;
+constexpr Nanos kEndUnsaid = 2 * kSecond;  // that it stays there for so long
 constexpr absl::Duration kSchedulerLinger = absl::Seconds(2);
 
 double ReportSeconds(Nanos duration) {

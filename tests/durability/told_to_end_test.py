@@ -156,6 +156,7 @@ class ToldToEndCiTest(ToldToEndTestCase):
         self.goes_on()
 
     def test_who_comes_again_has_not_asked(self):
+        self.TRAINS = ("--base_ms=40",)
         nodes = self.start()
         flags = (f"--config={self.config}", f"--checkpoint={self.folder}", f"--checkpoint_every={CLOCKS}", "--base_ms=40")
         endpoint = nodes["scheduler"].wait_for('"endpoint":"([^"]+)"').group(1)

@@ -129,7 +129,7 @@ class PredictFaultsTest(PredictTestCase):
         table = self.put("digits.csv", b"".join(b",".join([b"%d" % (i % 16)] * 64 + [b"%d" % (i % 3)]) + b"\n"
                                                for i in range(200)))
         model, _ = self.trained("--epochs=1", "--data_format=csv", f"--data_path={table}", "--model=mlp",
-                                f"--checkpoint={self.path('ckpt')}", name="mlp")
+                                f"--checkpoint={self.path('ckpt')}", "--checkpoint_every=1", name="mlp")
         self.assertGreater(self.evaluated(f"--model_file={model}")["test_samples"], 0)
         with open(table, "a") as file:
             file.write((",".join(["99"] * 64 + ["1"]) + "\n") * 9)
