@@ -128,7 +128,7 @@ struct WrittenTables {
     auto image = checkpoint::Image::Open(&disk, "d", manifest);
     if (!image.ok()) return image.status();
     for (uint32_t k = 0; k < shards->stores.size(); ++k) {
-      const absl::Status restored =
+      absl::Status restored =
           RestoreTables(*shards->layout, ShardId{k}, &*image, shards->stores[k].get());
       if (!restored.ok()) return restored;
     }

@@ -224,7 +224,7 @@ TEST(TableCaptureTest, AStoreKeepsRowsForTheNewestThatIsStillHeld) {
   options.schedule = *compute::ParseSchedule("constant");
   options.total_clocks = 10;
   auto store = std::make_unique<Store>(options);
-  const auto push = [&](uint32_t table, std::vector<uint64_t> keys, float gradient) {
+  const auto push = [&](uint32_t table, const std::vector<uint64_t>& keys, float gradient) {
     Contribution part = {.samples = 1, .batch_samples = 1};
     const std::vector<float> rows(keys.size() * (table + 1), gradient);
     part.payload = {Buffer::CopyOf<uint64_t>(keys), Buffer::CopyOf<float>(rows)};
