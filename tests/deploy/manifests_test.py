@@ -28,7 +28,7 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 FOLDER = ROOT / "deploy/kubernetes"
 BIN = None
 KUBECTLS = [k for k in [shutil.which("kubectl"), *os.environ.get("SOAPSTONE_KUBECTL", "").split(":")] if k]
-AGAIN = {"Interrupted", "PeerLost", "Terminated", "Ok"}  # exit codes that are not the end of a job for good
+AGAIN = {"Interrupted", "PeerLost", "Stopped", "Terminated", "Ok"}  # exit codes that are not the end of a job for good
 
 
 def render(folder, kubectl=None):
