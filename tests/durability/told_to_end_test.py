@@ -197,7 +197,7 @@ class ToldToEndCiTest(ToldToEndTestCase):
         self.addCleanup(nodes["server-1"].process.send_signal, signal.SIGCONT)
         time.sleep(0.2)
         self.tell(nodes, ["server-0"])
-        self.assertEqual(nodes["server-0"].wait(8), 143, nodes["server-0"].output())
+        self.assertIn(nodes["server-0"].wait(8), (138, 143), nodes["server-0"].output())  # who gives up first
         self.assertEqual(nodes["scheduler"].wait(15), 138, nodes["scheduler"].output())
 
 
