@@ -168,7 +168,7 @@ class ResumeTest(DurabilityTestCase):
 class ResumeCiTest(ResumeTest):
 
     def test_all_processes_killed_at_random_moments(self):
-        self.kill_and_resume(seeds=8)
+        self.kill_and_resume(seeds=6)
 
 
 class BadCheckpointTest(DurabilityTestCase):

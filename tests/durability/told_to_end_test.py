@@ -156,9 +156,9 @@ class ToldToEndCiTest(ToldToEndTestCase):
         self.goes_on()
 
     def test_who_comes_again_has_not_asked(self):
-        self.TRAINS = ("--base_ms=40",)
+        self.TRAINS = ("--base_ms=25",)
         nodes = self.start()
-        flags = (f"--config={self.config}", f"--checkpoint={self.folder}", f"--checkpoint_every={CLOCKS}", "--base_ms=40")
+        flags = (f"--config={self.config}", f"--checkpoint={self.folder}", f"--checkpoint_every={CLOCKS}", "--base_ms=25")
         endpoint = nodes["scheduler"].wait_for('"endpoint":"([^"]+)"').group(1)
         for rank in (1, 2):
             self.tell(nodes, [f"worker-{rank}"])
@@ -174,7 +174,7 @@ class ToldToEndCiTest(ToldToEndTestCase):
         self.assertNotIn("stopping with a checkpoint", scheduler.output())
 
     def test_all_at_once_at_random_moments(self):
-        ToldToEndTest.all_at_once(self, seeds=8)
+        ToldToEndTest.all_at_once(self, seeds=4)
 
     def test_under_periodic_bounds_a_worker_leaves(self):
         """Where updates are applied as they come a checkpoint holds all workers at a clock for a moment."""
