@@ -196,6 +196,7 @@ class CheckpointTeller {
   }
 
   absl::Status Export(const wire::Checkpoint& manifest) const {
+    SOAP_RETURN_IF_ERROR(models::CheckWritable(flags_.out));
     SOAP_RETURN_IF_ERROR(CheckApartFromFolder());
     SOAP_ASSIGN_OR_RETURN(checkpoint::Image image,
                           checkpoint::Image::Open(disk_.get(), place_.folder, manifest));

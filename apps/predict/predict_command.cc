@@ -4,11 +4,13 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <filesystem>
 #include <iostream>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
+#include <system_error>
 #include <utility>
 #include <vector>
 
@@ -212,6 +214,7 @@ class Predictor {
     SOAP_ASSIGN_OR_RETURN(std::vector<int32_t> prompt, PromptOf(words));
     SOAP_ASSIGN_OR_RETURN(const models::Graph graph, model_.BuildGraph(reading));
     SOAP_RETURN_IF_ERROR(CheckLanguageModel(graph, reading));
+    SOAP_RETURN_IF_ERROR(CheckWords(words, reading));
     SOAP_ASSIGN_OR_RETURN(const compute::GivenValues values, model_.Values(graph));
     SOAP_ASSIGN_OR_RETURN(std::shared_ptr<compute::Backend> backend, model_.MakeBackend());
     SOAP_ASSIGN_OR_RETURN(GraphPredictor predictor,
@@ -239,6 +242,20 @@ class Predictor {
         absl::StrCat("--text: the vocabulary of ", Model(), " lacks ", Counted(all, "word"), ": ",
                      PlainText(absl::StrJoin(unknown, ", ")), all > kUnknownShown ? ", .." : "",
                      "; --unknown_words reads them as <unk>"));
+  }
+
+  // A word, or a byte, for each row of the embedding and for each logit.
+  absl::Status CheckWords(const models::Vocabulary* words,
+                          const models::ModelReading& reading) const {
+    constexpr int64_t kBytes = 256;
+    const int64_t known = words == nullptr ? kBytes : words->size();
+    if (known == reading.input.vocabulary && known == reading.input.classes) {
+      return absl::OkStatus();
+    }
+    return absl::InvalidArgumentError(absl::StrCat(
+        Model(), " knows ",
+        Counted(static_cast<uint64_t>(known), words == nullptr ? "byte" : "word"),
+        ", and computes with ", reading.input.vocabulary, " and ", reading.input.classes));
   }
 
   // One input of tokens, and logits at each of them.
@@ -282,7 +299,21 @@ class Predictor {
   Tally tally_;
 };
 
+// What is read is not written over.
+absl::Status CheckOutputApart(const PredictFlags& flags) {
+  for (const std::string& read :
+       {flags.model.model_file, flags.model.config_path, flags.images_path, flags.model.data_path,
+        flags.model.labels_path}) {
+    std::error_code none;  // of what is not there: no
+    if (read.empty() || !std::filesystem::equivalent(read, flags.output, none)) continue;
+    return absl::InvalidArgumentError(
+        absl::StrCat("--output: ", flags.output, " is read too: give another file"));
+  }
+  return absl::OkStatus();
+}
+
 absl::Status RunPrediction(const PredictFlags& flags) {
+  SOAP_RETURN_IF_ERROR(CheckOutputApart(flags));
   SOAP_ASSIGN_OR_RETURN(TrainedModel model, TrainedModel::Open(flags.model));
   Predictor predictor(flags, std::move(model));
   SOAP_ASSIGN_OR_RETURN(const std::string text, predictor.Run());

@@ -251,7 +251,10 @@ absl::StatusOr<SparseRows> TrainedModel::ReadCheckpointRows(
   const auto take = [&](size_t /*part*/, const RowBlock& block) {
     for (size_t i = 0; i < block.keys.size(); ++i) {
       const float* row = block.values.data() + i * spec.dim;
-      rows[block.keys[i]].assign(row, row + spec.dim);
+      const bool first = rows.try_emplace(block.keys[i], row, row + spec.dim).second;
+      if (!first) {
+        return BadModel(name_, ": table ", spec.name, ": key ", block.keys[i], " is there twice");
+      }
     }
     return absl::OkStatus();
   };

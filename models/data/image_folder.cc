@@ -123,11 +123,11 @@ class FolderReader {
     PlainImages out;
     SOAP_ASSIGN_OR_RETURN(const std::vector<std::string> names, FilesUnder(path_));
     for (const std::string& name : names) {
-      if (!IsPng(name) && !IsRaw(name)) {
+      const fs::path at = name.empty() ? fs::path(path_) : fs::path(path_) / name;
+      if (!IsPng(at.string()) && !IsRaw(at.string())) {
         ++out.left_out;
         continue;
       }
-      const fs::path at = name.empty() ? fs::path(path_) : fs::path(path_) / name;
       SOAP_RETURN_IF_ERROR(ReadFile(at.string()));
       out.names.push_back(name.empty() ? at.filename().string() : name);
       out.folders.push_back(fs::path(name).parent_path().string());

@@ -14,6 +14,8 @@ namespace {
 
 using Words = std::vector<std::string>;
 
+constexpr double kDivisorMin = 1e-9;
+
 Words Escaped(const Words& words) {
   Words out;
   out.reserve(words.size());
@@ -46,6 +48,9 @@ ModelReading FromJson(const nlohmann::json& json) {
   ReadWhole(json, "categories", &reading.input.categories);
   ReadWhole(json, "length", &reading.length);
   reading.divisor = json.at("divisor").get<double>();
+  if (!(reading.divisor >= kDivisorMin && reading.divisor <= 1 / kDivisorMin)) {
+    throw nlohmann::json::other_error::create(501, "the divisor", &json);
+  }
   if (json.contains("class_names")) reading.class_names = Unescaped(json.at("class_names"));
   if (json.contains("header")) reading.header = Unescaped(json.at("header"));
   if (json.contains("words")) {

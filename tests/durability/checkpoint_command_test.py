@@ -83,6 +83,8 @@ class CheckpointCommandTest(DurabilityTestCase):
         self.refused("nothing-here: No such file", "ls", f"{self.dir}/nothing-here")
         self.refused("is no folder of checkpoints", "ls", self.dir)
         self.refused("No such file", "show", f"{self.folder}/777")
+        os.mkfifo(f"{self.dir}/pipe")  # a device would be replaced by a file likewise
+        self.refused("is no regular file", "export", self.folder, f"{self.dir}/pipe")
         self.refused("export needs OUT", "export", self.folder)
         self.refused("OUT is of export", "show", self.folder, "out")
         self.refused("is in the folder of checkpoints", "export", self.folder, f"{self.folder}/m.safetensors")

@@ -53,15 +53,45 @@ class PredictFaultsTest(PredictTestCase):
         for command in (("predict", *self.usual), ("evaluate", f"--model_file={self.model}")):
             self.refuse("has values that are not finite", *command)
 
-    def test_what_the_file_says_of_its_data_is_damaged(self):
-        with open(self.model, "rb") as file:
+    def changed(self, model, name, change):
+        """A file that says something else of its data."""
+        with open(model, "rb") as file:
             size = int.from_bytes(file.read(8), "little")
             header, data = json.loads(file.read(size)), file.read()
+        header["__metadata__"][name] = change(header["__metadata__"][name])
+        plain = json.dumps(header).encode()
+        return self.put("changed.safetensors", len(plain).to_bytes(8, "little") + plain + data)
+
+    def test_what_the_file_says_of_its_data_is_damaged(self):
         for name, text, wanted in (("reading", "{", "how its samples are read"), ("job", "model: 7", "its job")):
-            changed = dict(header, __metadata__=dict(header["__metadata__"], **{name: text}))
-            plain = json.dumps(changed).encode()
-            path = self.put("changed.safetensors", len(plain).to_bytes(8, "little") + plain + data)
+            path = self.changed(self.model, name, lambda _, text=text: text)
             self.refuse(wanted, "predict", f"--model_file={path}", f"--images={self.images}")
+        for divisor in (0, -1, 1e-38, 1e308):
+            path = self.changed(self.model, "reading",
+                                lambda text, divisor=divisor: json.dumps(dict(json.loads(text), divisor=divisor)))
+            self.refuse("the divisor", "predict", f"--model_file={path}", f"--images={self.images}")
+
+    def test_words_that_are_not_the_models(self):
+        model, _ = self.text_model("words", "--vocabulary=40")
+
+        def with_words(change):
+            def read(text):
+                reading = json.loads(text)
+                reading["words"] = [change(reading["words"][0])]
+                return json.dumps(reading)
+            return read
+        for change in (lambda words: words[:5], lambda words: [*words, "zz"]):
+            path = self.changed(model, "reading", with_words(change))
+            self.refuse("and computes with", "predict", f"--model_file={path}", "--text=the cat", "--length=3",
+                        "--unknown_words")
+        bare = self.changed(model, "reading", lambda text: json.dumps({
+            name: value for name, value in json.loads(text).items() if not name.startswith("words")}))
+        self.refuse("knows 256 bytes, and computes with", "predict", f"--model_file={bare}", "--text=the", "--length=3")
+
+    def test_what_is_read_is_not_written_over(self):
+        table = self.put("few.csv", b",".join([b"1"] * 65) + b"\n")
+        for read in (self.model, table):
+            self.refuse("is read too", "predict", f"--model_file={self.model}", f"--data={table}", f"--output={read}")
 
     def test_images(self):
         at = f"--model_file={self.model}"

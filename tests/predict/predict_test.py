@@ -19,6 +19,8 @@ class PredictTest(PredictTestCase):
         labels = write_digits(self.path("images"), 400)
         rows = self.rows(f"--model_file={model}", f"--images={self.path('images')}", "--probabilities", "--top=2")
         self.assertEqual([row["file"] for row in rows], sorted(labels))
+        [one] = self.rows(f"--model_file={model}", f"--images={self.path('images')}/0007.png")
+        self.assertEqual((one["file"], one["class"]), ("0007.png", rows[7]["class"]))
         right = sum(int(row["class"]) == labels[row["file"]] for row in rows)
         self.assertGreater(right / len(rows), result["test_accuracy"] - 0.05)
         for row in rows[:20]:
