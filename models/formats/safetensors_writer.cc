@@ -32,7 +32,8 @@ std::string MakeHeader(const std::vector<TensorOutline>& tensors, const Metadata
                            {"data_offsets", {offset, offset + bytes}}};
     offset += bytes;
   }
-  std::string text = header.dump();
+  // What is no UTF-8 is no JSON: a word of a text, say.
+  std::string text = header.dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace);
   text.resize((text.size() + kDataAlignment - 1) / kDataAlignment * kDataAlignment, ' ');
   return text;
 }

@@ -58,6 +58,17 @@ TEST_F(SafetensorsWriterTest, ReadsBack) {
   EXPECT_EQ(bytes.substr(8 + header_bytes + 24), BytesOf(b_));
 }
 
+// Such as a word of a text that is none: a header is JSON in any case.
+TEST_F(SafetensorsWriterTest, WhatIsSaidOfAModelMayBeNoUtf8) {
+  const std::string path = Path("words.safetensors");
+  ASSERT_TRUE(WriteSafetensors(path, {{"b", {1}, b_}}, {{"vocabulary", "a\xff"}}).ok());
+  const std::string bytes = ReadAll(path);
+  uint64_t header_bytes = 0;
+  std::memcpy(&header_bytes, bytes.data(), sizeof(header_bytes));
+  const auto header = nlohmann::json::parse(bytes.substr(8, header_bytes));
+  EXPECT_EQ(header["__metadata__"]["vocabulary"], "a\xef\xbf\xbd");
+}
+
 TEST_F(SafetensorsWriterTest, LeavesNoTemporaryFile) {
   const std::string dir = Path("clean");
   std::filesystem::create_directories(dir);

@@ -19,7 +19,7 @@ constexpr double kDivisorMin = 1e-9;
 Words Escaped(const Words& words) {
   Words out;
   out.reserve(words.size());
-  for (const std::string& word : words) out.push_back(absl::Utf8SafeCEscape(word));
+  for (const std::string& word : words) out.push_back(absl::CEscape(word));
   return out;
 }
 

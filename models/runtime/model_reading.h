@@ -26,7 +26,7 @@ struct ModelReading {
 
 ModelReading ReadingOf(const TrainTest& data);
 
-// As JSON; words and names with C's escapes for what is not UTF-8.
+// As JSON; words and names with C's escapes for what is not ASCII.
 std::string ReadingText(const ModelReading& reading);
 // Error: InvalidArgument for what ReadingText has not made.
 absl::StatusOr<ModelReading> ParseReading(const std::string& text);
