@@ -236,10 +236,10 @@ function(soapstone_test NAME)
     set(everyday "")
     if(ARG_CI)
       set(everyday TEST_FILTER "-${ARG_CI}")
-      gtest_discover_tests(${NAME} TEST_FILTER "${ARG_CI}" TEST_LIST ${NAME}_ci DISCOVERY_TIMEOUT 60 PROPERTIES
+      gtest_discover_tests(${NAME} TEST_FILTER "${ARG_CI}" TEST_LIST ${NAME}_ci DISCOVERY_TIMEOUT 600 PROPERTIES
         LABELS "ci-${ARG_LABELS}" TIMEOUT ${ARG_TIMEOUT} COST ${ARG_COST} ${more})
     endif()
-    gtest_discover_tests(${NAME} ${everyday} DISCOVERY_TIMEOUT 60 PROPERTIES
+    gtest_discover_tests(${NAME} ${everyday} DISCOVERY_TIMEOUT 600 PROPERTIES
       LABELS "${ARG_LABELS}" TIMEOUT ${ARG_TIMEOUT} COST ${ARG_COST} ${more})
     return()
   endif()

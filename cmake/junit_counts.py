@@ -4,7 +4,7 @@ were skipped, on standard error.
 usage: junit_counts.py RESULTS.xml CTEST.log SHARDS
 SHARDS: a folder. A test with a file of its name in it, by GoogleTest, ran many tests, which are
 counted instead of it. RESULTS.xml.again, where it is there, has the tests that failed and ran once
-more: that run counts, and which passed only then is said.
+more: that run counts, and which passed only then is said. RESULTS.xml.failed gets the names of what failed.
 Without a readable file the run counts as one failure.
 """
 import collections
@@ -16,6 +16,7 @@ import xml.etree.ElementTree as ElementTree
 class Counts:
     def __init__(self):
         self.of = collections.Counter()
+        self.failed = []
 
     def skip(self, name):
         self.of["skipped"] += 1
@@ -25,6 +26,7 @@ class Counts:
         self.of["failed"] += 1
         lines = (output or "").strip().splitlines()
         print(f"FAILED {name}", *lines[-40:], sep="\n  ", file=sys.stderr)
+        self.failed.append(name)
 
 
 def count_shard(path, counts):
@@ -93,6 +95,8 @@ def main():
         cases = []
     if not cases:
         counts.of["failed"] = 1
+    with open(f"{path}.failed", "w") as file:
+        file.writelines(f"{name}\n" for name in counts.failed)
     print(counts.of["passed"], counts.of["failed"], counts.of["skipped"])
 
 
