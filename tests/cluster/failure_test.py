@@ -157,11 +157,13 @@ class FailureTest(ClusterTestCase):
                 while again and running.process.poll() is None:  # also while the table is written
                     time.sleep(0.004)
                     running.process.send_signal(signal.SIGINT)
-                before = "interrupted: stopping"  # the result
                 code = running.wait(60)
-                self.assertEqual(code, 130 if before in running.output() else 0, running.output())
+                os.remove(log)  # or the next would find it
+                # A job that was at its end has ended well, also where the launcher had said that it stops.
+                self.assertIn(code, (0, 130), running.output())
+                if code == 130:
+                    self.assertIn("interrupted: stopping", running.output())
                 self.assertEqual("parameters, sha256" in running.output(), code == 0, running.output())
-                os.remove(log)
 
     @contextlib.contextmanager
     def hangups(self, disposition):
