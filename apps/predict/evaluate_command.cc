@@ -129,6 +129,7 @@ std::string JsonOf(const TrainedModel& model, const ResultReport& report) {
 }
 
 absl::Status RunEvaluation(const EvaluateFlags& flags) {
+  SOAP_RETURN_IF_ERROR(CheckOutputApart(flags.output, flags.model, ""));
   SOAP_ASSIGN_OR_RETURN(const TrainedModel model, TrainedModel::Open(flags.model));
   SOAP_ASSIGN_OR_RETURN(const ResultReport report, EvaluateModel(model, flags.model));
   std::string text = JsonOf(model, report);

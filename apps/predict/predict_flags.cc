@@ -1,9 +1,12 @@
 #include "apps/predict/predict_flags.h"
 
 #include <CLI/CLI.hpp>
+#include <filesystem>
 #include <iostream>
 #include <memory>
+#include <system_error>
 
+#include "absl/strings/str_cat.h"
 #include "apps/cli/command_line.h"
 #include "apps/cli/job_flags.h"
 
@@ -39,23 +42,29 @@ CLI::Option* AddModelFlags(CLI::App* app, ModelFlags* flags) {
       ->type_name("FILE");
 }
 
-void AddTextFlags(CLI::App* app, PredictFlags* flags) {
+// text: which they need.
+void AddTextFlags(CLI::App* app, CLI::Option* text, PredictFlags* flags) {
   constexpr char kGroup[] = "Text (--text)";
   app->add_option("--length", flags->length, "Tokens that continue the text [100]")
       ->check(CLI::Range(int64_t{1}, kTokensMax))
+      ->needs(text)
       ->group(kGroup);
   app->add_option("--temperature", flags->temperature,
                   "Divides the logits before a token is drawn; 0: the likeliest is taken [0]")
       ->check(Within(0.0, kTemperatureMax))
+      ->needs(text)
       ->group(kGroup);
   app->add_option("--top_k", flags->top_k, "Tokens are drawn among so many likeliest [all]")
       ->check(CLI::Range(int64_t{1}, kTokensMax))
+      ->needs(text)
       ->group(kGroup);
   app->add_option("--seed", flags->seed, "What is drawn is a function of it [1]")
       ->check(WholeNumber())
+      ->needs(text)
       ->group(kGroup);
   app->add_flag("--unknown_words", flags->unknown_words,
                 "Words that the vocabulary lacks are read as <unk> [they are an error]")
+      ->needs(text)
       ->group(kGroup);
 }
 
@@ -78,10 +87,11 @@ CLI::App* AddPredict(CLI::App* app, PredictFlags* flags) {
                        "A folder of PNG (or raw) images, sub-folders included, or one image")
           ->type_name("PATH")
           ->excludes(data);
-  predict->add_option("--text", flags->text, "The text that a language model continues")
-      ->type_name("TEXT")
-      ->excludes(data)
-      ->excludes(images);
+  CLI::Option* text =
+      predict->add_option("--text", flags->text, "The text that a language model continues")
+          ->type_name("TEXT")
+          ->excludes(data)
+          ->excludes(images);
   predict->add_option("--labels", flags->model.labels_path, "With --data of format idx: its labels")
       ->type_name("FILE")
       ->needs(data);
@@ -99,12 +109,16 @@ CLI::App* AddPredict(CLI::App* app, PredictFlags* flags) {
   predict->add_option("--output", flags->output, "Write to this file [standard output]")
       ->type_name("FILE");
   predict->add_option("--top", flags->top, "Classes shown of a sample, the likeliest first [1]")
-      ->check(CLI::Range(int64_t{1}, int64_t{65536}));
-  predict->add_flag("--probabilities", flags->probabilities,
-                    "Also the probability of each class, in the order of the labels");
+      ->check(CLI::Range(int64_t{1}, int64_t{65536}))
+      ->excludes(text);
+  predict
+      ->add_flag("--probabilities", flags->probabilities,
+                 "Also the probability of each class, in the order of the labels")
+      ->excludes(text);
   predict->add_option("--batch", flags->batch, "Samples that are computed together [up to 256]")
-      ->check(CLI::Range(int64_t{1}, kBatchMax));
-  AddTextFlags(predict, flags);
+      ->check(CLI::Range(int64_t{1}, kBatchMax))
+      ->excludes(text);
+  AddTextFlags(predict, text, flags);
   predict->footer(
       "Examples:\n"
       "  soapstone predict --model_file=runs/quickstart/model.safetensors --images=scans --top=3\n"
@@ -153,6 +167,18 @@ bool PredictIsComplete(const PredictFlags& flags) {
             << " predict: --images, --data or --text is required (--help lists the "
                "flags)\n";
   return false;
+}
+
+absl::Status CheckOutputApart(const std::string& output, const ModelFlags& model,
+                              const std::string& images_path) {
+  for (const std::string& read :
+       {model.model_file, model.config_path, images_path, model.data_path, model.labels_path}) {
+    std::error_code none;  // of what is not there: no
+    if (read.empty() || !std::filesystem::equivalent(read, output, none)) continue;
+    return absl::InvalidArgumentError(
+        absl::StrCat("--output: ", output, " is read too: give another file"));
+  }
+  return absl::OkStatus();
 }
 
 bool EvaluateIsComplete(const EvaluateFlags& flags) { return NamesModel("evaluate", flags.model); }

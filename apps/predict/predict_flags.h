@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "absl/status/status.h"
 #include "cluster/job_config.h"
 
 namespace CLI {
@@ -57,5 +58,9 @@ CLI::App* AddEvaluate(CLI::App* app, EvaluateFlags* flags);
 // Whether a model is named, and what of: says on standard error what is missing.
 bool PredictIsComplete(const PredictFlags& flags);
 bool EvaluateIsComplete(const EvaluateFlags& flags);
+
+// What is read is not written over. output: a path, or empty.
+absl::Status CheckOutputApart(const std::string& output, const ModelFlags& model,
+                              const std::string& images_path);
 
 }  // namespace soapstone::apps

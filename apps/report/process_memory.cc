@@ -60,6 +60,9 @@ bool ResetPeakMemory() {
   return file.good();
 }
 
-void ReturnLargeBlocks() { mallopt(M_MMAP_THRESHOLD, 1 << 20); }
+void ReturnLargeBlocks() {
+  mallopt(M_MMAP_THRESHOLD, 1 << 20);
+  mallopt(M_TRIM_THRESHOLD, 4 << 20);
+}
 
 }  // namespace soapstone::apps

@@ -52,6 +52,10 @@ ModelReading FromJson(const nlohmann::json& json) {
     throw nlohmann::json::other_error::create(501, "the divisor", &json);
   }
   if (json.contains("class_names")) reading.class_names = Unescaped(json.at("class_names"));
+  const auto names = static_cast<int64_t>(reading.class_names.size());
+  if (names > 0 && names != reading.input.classes) {
+    throw nlohmann::json::other_error::create(501, "as many class names as classes", &json);
+  }
   if (json.contains("header")) reading.header = Unescaped(json.at("header"));
   if (json.contains("words")) {
     // One list for all fields that have the same words.
@@ -111,9 +115,14 @@ absl::StatusOr<ModelReading> ParseReading(const std::string& text) {
   try {
     return FromJson(nlohmann::json::parse(text));
   } catch (const nlohmann::json::exception& error) {
-    return absl::InvalidArgumentError(absl::StrCat("how its samples are read: ", error.what()));
+    // "[json.exception.type_error.302] type must be .."
+    const absl::string_view what = error.what();
+    const size_t name = what.find("] ");
+    return absl::InvalidArgumentError(absl::StrCat(
+        "how its samples are read is damaged: ", name == what.npos ? what : what.substr(name + 2)));
   } catch (const std::out_of_range&) {
-    return absl::InvalidArgumentError("how its samples are read: a list of words is not there");
+    return absl::InvalidArgumentError(
+        "how its samples are read is damaged: a list of words is not there");
   }
 }
 

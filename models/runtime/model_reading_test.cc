@@ -31,8 +31,12 @@ TEST_F(ModelReadingTest, OtherTextIsAnError) {
   for (const char* text :
        {"", "{", "[]", "{}", R"({"divisor":"x"})", R"({"divisor":1,"image":[-1.5]})",
         R"({"divisor":1,"words":[["a"]],"words_of_fields":[1]})",
+        R"({"divisor":1,"classes":3,"class_names":["a","b"]})",
+        R"({"divisor":1,"class_names":["a"]})",
         R"({"divisor":1,"words":[["\\q"]],"words_of_fields":[0]})"}) {
-    EXPECT_FALSE(ParseReading(text).ok()) << text;
+    const absl::Status status = ParseReading(text).status();
+    EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument) << text;
+    EXPECT_THAT(std::string(status.message()), testing::Not(testing::HasSubstr("json"))) << text;
   }
 }
 

@@ -37,7 +37,10 @@ class RowBlock {
 
   const std::vector<uint64_t>& keys() const { return rows_.keys; }
   // Where a key's row is. CHECKs that it is here.
-  size_t Find(uint64_t key) const;
+  size_t Find(uint64_t key) const {
+    const bool placed = key < places_.size() && places_[key] != 0;
+    return placed ? places_[key] - 1 : Search(key);
+  }
   absl::Span<const float> row(size_t i) const {
     return absl::MakeConstSpan(rows_.rows).subspan(i * dim_, dim_);
   }
@@ -50,10 +53,13 @@ class RowBlock {
   SparseRows TakeGradients();
 
  private:
+  size_t Search(uint64_t key) const;
+
   uint32_t dim_ = 1;
   SparseRows rows_;
   std::vector<float> gradients_;
   std::vector<uint8_t> touched_;
+  std::vector<uint32_t> places_;  // by key: 1 + where its row is, 0 of none; empty for keys far apart
 };
 
 struct SparseLoss {

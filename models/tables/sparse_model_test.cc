@@ -130,6 +130,16 @@ TEST(RowBlockTest, GivesTheRowsTouchedOnce) {
   EXPECT_EQ(block.TakeGradients(), (SparseRows{{6}, {1}}));
 }
 
+TEST(RowBlockTest, FindsKeysNearEachOtherAndFarApart) {
+  const uint64_t far = uint64_t{1} << 40;
+  for (const std::vector<uint64_t>& keys :
+       {std::vector<uint64_t>{0}, {3}, {0, 1, 2, 5}, {2, 9}, {0, 7, far}, {far, far + 1}}) {
+    const RowBlock block({keys, std::vector<float>(keys.size())}, 1);
+    for (size_t i = 0; i < keys.size(); ++i) EXPECT_EQ(block.Find(keys[i]), i);
+    EXPECT_DEATH(block.Find(4), "row 4 was not asked for");
+  }
+}
+
 TEST(MakeSparseModelTest, SaysWhatIsWrong) {
   const auto why = [](const char* spec, const char* format) {
     return std::string(MakeSparseModel(spec, {.format = format}, 0).status().message());

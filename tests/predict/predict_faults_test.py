@@ -66,6 +66,8 @@ class PredictFaultsTest(PredictTestCase):
         for name, text, wanted in (("reading", "{", "how its samples are read"), ("job", "model: 7", "its job")):
             path = self.changed(self.model, name, lambda _, text=text: text)
             self.refuse(wanted, "predict", f"--model_file={path}", f"--images={self.images}")
+        few = self.changed(self.model, "reading", lambda text: json.dumps(dict(json.loads(text), class_names=["a"])))
+        self.refuse("as many class names as classes", "predict", f"--model_file={few}", f"--images={self.images}")
         for divisor in (0, -1, 1e-38, 1e308):
             path = self.changed(self.model, "reading",
                                 lambda text, divisor=divisor: json.dumps(dict(json.loads(text), divisor=divisor)))
@@ -91,7 +93,8 @@ class PredictFaultsTest(PredictTestCase):
     def test_what_is_read_is_not_written_over(self):
         table = self.put("few.csv", b",".join([b"1"] * 65) + b"\n")
         for read in (self.model, table):
-            self.refuse("is read too", "predict", f"--model_file={self.model}", f"--data={table}", f"--output={read}")
+            for command in ("predict", "evaluate"):
+                self.refuse("is read too", command, f"--model_file={self.model}", f"--data={table}", f"--output={read}")
 
     def test_images(self):
         at = f"--model_file={self.model}"
