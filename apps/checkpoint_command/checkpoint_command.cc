@@ -5,6 +5,7 @@
 #include <filesystem>
 #include <functional>
 #include <iostream>
+#include <iterator>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <string>
@@ -17,6 +18,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
+#include "apps/checkpoint_command/checkpoint_diff.h"
 #include "apps/checkpoint_command/checkpoint_place.h"
 #include "apps/checkpoint_command/table_export.h"
 #include "apps/cli/job_source.h"
@@ -26,6 +28,7 @@
 #include "base/status_macros.h"
 #include "checkpoint/disk.h"
 #include "checkpoint/folder.h"
+#include "checkpoint/folder_lock.h"
 #include "checkpoint/image.h"
 #include "cluster/job_config.h"
 #include "cluster/model/model_metadata.h"
@@ -53,11 +56,7 @@ class CheckpointTeller {
       : flags_(flags), place_(CheckpointPlaceOf(flags.where)) {}
 
   absl::Status Run() {
-    if (flags_.out.empty() != (flags_.action != "export")) {
-      return absl::InvalidArgumentError(flags_.out.empty()
-                                            ? "export needs OUT, the file that it writes"
-                                            : "OUT is of export: leave it out");
-    }
+    SOAP_RETURN_IF_ERROR(CheckOther());
     std::error_code error;
     if (!fs::exists(place_.folder, error)) {
       return absl::NotFoundError(absl::StrCat(place_.folder, ": No such file or directory"));
@@ -65,11 +64,22 @@ class CheckpointTeller {
     SOAP_ASSIGN_OR_RETURN(clocks_, checkpoint::ClocksIn(disk_.get(), place_.folder));
     if (flags_.action == "ls") return List();
     if (flags_.action == "verify") return Verify();
+    if (flags_.action == "prune") return Prune();
     SOAP_ASSIGN_OR_RETURN(const wire::Checkpoint manifest, One());
+    if (flags_.action == "diff") return Diff(manifest);
     return flags_.action == "show" ? Show(manifest) : Export(manifest);
   }
 
  private:
+  absl::Status CheckOther() const {
+    const bool takes = flags_.action == "export" || flags_.action == "diff";
+    if (flags_.other.empty() != takes) return absl::OkStatus();
+    if (!takes) return absl::InvalidArgumentError("OTHER is of export and diff: leave it out");
+    return absl::InvalidArgumentError(flags_.action == "export"
+                                          ? "export needs OTHER, the file that it writes"
+                                          : "diff needs OTHER, the checkpoint to compare with");
+  }
+
   void Say(const OrderedJson& json, const std::string& text) const {
     constexpr auto kReplace = OrderedJson::error_handler_t::replace;
     std::cout << (flags_.json ? json.dump(2, ' ', false, kReplace) + "\n" : text);
@@ -181,22 +191,74 @@ class CheckpointTeller {
     return absl::OkStatus();
   }
 
+  absl::Status Diff(const wire::Checkpoint& manifest) const {
+    const CheckpointPlace other = CheckpointPlaceOf(flags_.other);
+    SOAP_ASSIGN_OR_RETURN(const wire::Checkpoint second, ManifestAt(disk_.get(), other));
+    SOAP_ASSIGN_OR_RETURN(checkpoint::Image a,
+                          checkpoint::Image::Open(disk_.get(), place_.folder, manifest));
+    SOAP_ASSIGN_OR_RETURN(checkpoint::Image b,
+                          checkpoint::Image::Open(disk_.get(), other.folder, second));
+    SOAP_RETURN_IF_ERROR(a.CheckAllThere());
+    SOAP_RETURN_IF_ERROR(b.CheckAllThere());
+    SOAP_ASSIGN_OR_RETURN(const std::vector<TensorChange> tensors, TensorChanges(&a, &b));
+    SOAP_ASSIGN_OR_RETURN(const std::vector<TableChange> tables, TableChanges(&a, &b));
+    const DiffText said =
+        TextOf({.clock = manifest.clock(), .meaning = manifest.meaning()},
+               {.clock = second.clock(), .meaning = second.meaning()}, tensors, tables);
+    Say(said.json, said.text);
+    return absl::OkStatus();
+  }
+
+  // Damaged ones count for nothing, and go as old ones do.
+  absl::Status Prune() const {
+    if (place_.clock.has_value()) {
+      return absl::InvalidArgumentError("prune is of a folder, of which it leaves --keep");
+    }
+    SOAP_ASSIGN_OR_RETURN(const checkpoint::FolderLock lock,
+                          checkpoint::FolderLock::Take(place_.folder));
+    std::vector<int64_t> kept;
+    for (auto clock = clocks_.rbegin(); clock != clocks_.rend(); ++clock) {
+      if (std::ssize(kept) == flags_.keep) break;
+      const auto manifest = checkpoint::ReadManifest(disk_.get(), place_.folder, *clock);
+      if (absl::IsFailedPrecondition(manifest.status())) return manifest.status();  // newer format
+      if (!manifest.ok()) continue;
+      if (checkpoint::FaultsOf(disk_.get(), place_.folder, *manifest).empty()) {
+        kept.push_back(*clock);
+      }
+    }
+    if (kept.empty()) {
+      return absl::NotFoundError(
+          absl::StrCat(place_.folder, " has no checkpoint that is whole: nothing is removed"));
+    }
+    std::reverse(kept.begin(), kept.end());
+    std::vector<int64_t> removed;
+    std::set_difference(clocks_.begin(), clocks_.end(), kept.begin(), kept.end(),
+                        std::back_inserter(removed));
+    SOAP_RETURN_IF_ERROR(checkpoint::Prune(disk_.get(), place_.folder, kept));
+    Say({{"folder", place_.folder}, {"kept", kept}, {"removed", removed}},
+        absl::StrCat("kept ", absl::StrJoin(kept, ", "), "; ",
+                     removed.empty() ? "nothing to remove"
+                                     : absl::StrCat("removed ", absl::StrJoin(removed, ", ")),
+                     "\n"));
+    return absl::OkStatus();
+  }
+
   // Among checkpoints it would be in the way of the job.
   absl::Status CheckApartFromFolder() const {
     std::error_code error;
-    const fs::path out = fs::weakly_canonical(fs::absolute(flags_.out, error), error);
+    const fs::path out = fs::weakly_canonical(fs::absolute(flags_.other, error), error);
     const fs::path folder = fs::weakly_canonical(fs::absolute(place_.folder, error), error);
     for (fs::path above = out.parent_path(); above != above.root_path();
          above = above.parent_path()) {
       if (above != folder) continue;
       return absl::InvalidArgumentError(
-          absl::StrCat(flags_.out, " is in the folder of checkpoints: give another place"));
+          absl::StrCat(flags_.other, " is in the folder of checkpoints: give another place"));
     }
     return absl::OkStatus();
   }
 
   absl::Status Export(const wire::Checkpoint& manifest) const {
-    SOAP_RETURN_IF_ERROR(models::CheckWritable(flags_.out));
+    SOAP_RETURN_IF_ERROR(models::CheckWritable(flags_.other));
     SOAP_RETURN_IF_ERROR(CheckApartFromFolder());
     SOAP_ASSIGN_OR_RETURN(checkpoint::Image image,
                           checkpoint::Image::Open(disk_.get(), place_.folder, manifest));
@@ -216,7 +278,7 @@ class CheckpointTeller {
     }
     SOAP_ASSIGN_OR_RETURN(
         const std::unique_ptr<models::SafetensorsWriter> file,
-        models::SafetensorsWriter::Create(flags_.out, std::move(outlines), MetadataOf(manifest)));
+        models::SafetensorsWriter::Create(flags_.other, std::move(outlines), MetadataOf(manifest)));
     for (const auto& table : tables) {
       SOAP_ASSIGN_OR_RETURN(const std::vector<uint64_t> keys, SortedKeys(table, &image));
       SOAP_RETURN_IF_ERROR(file->Append(keys.data(), keys.size() * sizeof(uint64_t)));
@@ -233,11 +295,11 @@ class CheckpointTeller {
         tables.empty() ? "" : absl::StrCat(" and ", Counted(tables.size(), "table"));
     const std::string what =
         absl::StrCat("checkpoint ", manifest.clock(), ": ", Counted(params.size(), "tensor"), there,
-                     " in ", flags_.out);
+                     " in ", flags_.other);
     Say({{"clock", manifest.clock()},
          {"tensors", params.size()},
          {"tables", tables.size()},
-         {"file", flags_.out}},
+         {"file", flags_.other}},
         what + "\n");
     return absl::OkStatus();
   }

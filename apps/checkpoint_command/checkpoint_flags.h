@@ -1,6 +1,7 @@
 // The command line of `soapstone checkpoint`.
 #pragma once
 
+#include <cstdint>
 #include <string>
 
 namespace CLI {
@@ -10,9 +11,10 @@ class App;
 namespace soapstone::apps {
 
 struct CheckpointFlags {
-  std::string action;  // "ls", "show", "verify", "export"
+  std::string action;  // "ls", "show", "verify", "export", "diff", "prune"
   std::string where;   // DIR, or DIR/CLOCK
-  std::string out;     // of export
+  std::string other;   // of export the file; of diff DIR, or DIR/CLOCK
+  int64_t keep = 2;    // of prune
   bool json = false;
 };
 

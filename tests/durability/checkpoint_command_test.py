@@ -1,6 +1,8 @@
 """`soapstone checkpoint`: what it says of a folder that a real job wrote, and the file that it exports."""
 import json
 import os
+import shutil
+import signal
 import subprocess
 import unittest
 
@@ -79,14 +81,58 @@ class CheckpointCommandTest(DurabilityTestCase):
         self.refused("checksum", "export", self.folder, f"{self.dir}/out")
         self.assertFalse(os.path.exists(f"{self.dir}/out"))
 
+    def test_what_changed_is_said(self):
+        first, last = (f"{self.folder}/{clock}" for clock in self.clocks())
+        same = self.read("diff", last, last)
+        self.assertTrue(same["same_job"])
+        self.assertEqual([tensor["changed"] for tensor in same["tensors"]], [0] * len(same["tensors"]))
+        before, after = (whole_tensors(f"{self.folder}/{clock:09}") for clock in self.clocks())
+        said = self.read("diff", first, last)
+        self.assertEqual(said["clocks"], self.clocks())
+        self.assertEqual({tensor["name"] for tensor in said["tensors"]}, set(after))
+        for tensor in said["tensors"]:
+            pairs = list(zip(before[tensor["name"]], after[tensor["name"]], strict=True))
+            self.assertEqual(tensor["elements"], len(pairs))
+            self.assertEqual(tensor["changed"], sum(a != b for a, b in pairs))
+            self.assertAlmostEqual(tensor["largest"], max(abs(b - a) for a, b in pairs), delta=1e-6)
+            norm = sum(a * a for a, _ in pairs) ** 0.5 or 1
+            self.assertAlmostEqual(tensor["relative"], sum((b - a) ** 2 for a, b in pairs) ** 0.5 / norm, delta=1e-5)
+        self.assertIn("changed, by", self.call("diff", first, last)[1])
+
+    def test_old_and_damaged_ones_are_pruned_but_never_the_last_that_is_whole(self):
+        clocks = self.clocks()
+        self.assertEqual(self.read("prune", self.folder)["removed"], [])
+        shutil.copytree(f"{self.folder}/{clocks[0]:09}", f"{self.folder}/000000001")
+        with open(f"{self.folder}/{clocks[1]:09}/shard-0.safetensors", "r+b") as file:
+            file.truncate(1000)
+        said = self.read("prune", self.folder, "--keep=1")
+        self.assertEqual((said["kept"], said["removed"]), ([clocks[0]], [1, clocks[1]]))
+        self.assertEqual(self.clocks(), clocks[:1])
+        with open(f"{self.folder}/{clocks[0]:09}/shard-0.safetensors", "r+b") as file:
+            file.truncate(1000)
+        self.refused("no checkpoint that is whole: nothing is removed", "prune", self.folder)
+        self.assertEqual(self.clocks(), clocks[:1])
+
+    def test_what_a_job_writes_to_is_not_pruned(self):
+        self.folder = f"{self.dir}/of-another"
+        running = self.run_job("--epochs=1000")
+        self.wait_for_checkpoint(running)
+        self.refused("a job that is running writes its checkpoints there", "prune", self.folder)
+        os.kill(running.pid, signal.SIGTERM)
+        self.assertEqual(running.wait(60), 143, running.output())
+
     def test_what_is_asked_for_wrongly(self):
         self.refused("nothing-here: No such file", "ls", f"{self.dir}/nothing-here")
         self.refused("is no folder of checkpoints", "ls", self.dir)
         self.refused("No such file", "show", f"{self.folder}/777")
         os.mkfifo(f"{self.dir}/pipe")  # a device would be replaced by a file likewise
         self.refused("is no regular file", "export", self.folder, f"{self.dir}/pipe")
-        self.refused("export needs OUT", "export", self.folder)
-        self.refused("OUT is of export", "show", self.folder, "out")
+        self.refused("export needs OTHER", "export", self.folder)
+        self.refused("OTHER is of export and diff", "show", self.folder, "out")
+        self.refused("diff needs OTHER", "diff", self.folder)
+        self.refused("nothing-here: No such file", "diff", self.folder, f"{self.dir}/nothing-here")
+        self.refused("--keep", "prune", self.folder, "--keep=0")
+        self.refused("prune is of a folder", "prune", f"{self.folder}/{self.newest}")
         self.refused("is in the folder of checkpoints", "export", self.folder, f"{self.folder}/m.safetensors")
         self.refused("ls is of a folder", "ls", f"{self.folder}/{self.newest}")
         self.refused("cannot", "export", self.folder, "/proc/nobody/m.safetensors")

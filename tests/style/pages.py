@@ -319,6 +319,20 @@ def links_that_lead_nowhere(tree):
     return found
 
 
+def tests_that_are_not(tree):
+    """Tests of processes that docs/durability.md names, `ClassTest` or `ClassTest.test_name`, and nobody has."""
+    page = "docs/durability.md"
+    if page not in tree.of({".md"}):
+        return []
+    texts = [tree.text(name) for name in tree.known if re.match(r"tests/(cluster|durability)/\w+_test\.py$", name)]
+    there = {name for text in texts for name in re.findall(r"^class (\w+)|^    def (test_\w+)", text, re.M)}
+    there = {name for pair in there for name in pair}
+    return [f"{page}:{number}: there is no {part}"
+            for number, line in enumerate(tree.text(page).splitlines(), 1)
+            for of, test in re.findall(r"`([A-Z]\w*Test)(?:\.(test_\w+))?`", line)
+            for part in (of, test) if part and part not in there]
+
+
 def a_path_that_is_too_long(tree):
     """The files that docs/EXTENDING.md has a newcomer read have at most 1,200 lines in all."""
     page, most = "docs/EXTENDING.md", 1200
@@ -333,4 +347,4 @@ def a_path_that_is_too_long(tree):
 RULES = [long_lines, models_that_differ, models_of_tables_that_differ, searchers_that_differ, counts_that_are_wrong,
          public_data_that_differ, data_from_elsewhere, claims_without_a_result, exit_codes_that_differ,
          messages_that_differ, header_fields_that_differ, job_fields_that_differ, flags_without_a_word,
-         flags_that_are_not, links_that_lead_nowhere, a_path_that_is_too_long]
+         flags_that_are_not, links_that_lead_nowhere, tests_that_are_not, a_path_that_is_too_long]

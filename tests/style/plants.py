@@ -23,6 +23,10 @@ PLANTED = {
         r"security/job_keys_test.cc:\d+: a folder of all tests"),
     "a folder of one test": (
         "security/job_keys_test.cc", "struct Planted {\n  std::string path_ =\n      Name(testing::TempDir(), test->name());\n};\n", None),
+    "a class of tests that is not": ("docs/durability.md", "\nShown by `PlantedTest`.\n",
+                                     r"docs/durability.md:\d+: there is no PlantedTest"),
+    "a test that is not": ("docs/durability.md", "\nShown by `ResumeTest.test_planted`.\n",
+                           r"docs/durability.md:\d+: there is no test_planted"),
     "a function of 61 lines": ("base/spec.cc", long_function(61), r"base/spec.cc:\d+: a function of 61 lines.*Long"),
     "a function of 60 lines": ("base/spec.cc", long_function(60), None),
     "a function of 61 lines with a default argument": (
