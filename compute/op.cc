@@ -44,6 +44,8 @@ struct Namer {
     return r.kind == ReduceKind::kSum ? "reduce_sum" : "reduce_mean";
   }
   std::string_view operator()(const SoftmaxCrossEntropy&) const { return "softmax_cross_entropy"; }
+  std::string_view operator()(const BatchMoments&) const { return "batch_moments"; }
+  std::string_view operator()(const NormalizeByMoments&) const { return "normalize_by_moments"; }
 };
 
 }  // namespace

@@ -87,6 +87,30 @@ struct BatchNorm {
   friend bool operator==(const BatchNorm&, const BatchNorm&) = default;
 };
 
+// Batch normalization in parts, which share their statistics: each part's moments first, then each
+// part normalized by those of all.
+
+// X [N, C, ..] → [rows, C, 2]: in this row the mean of each channel and Σ (x − mean)², over the
+// samples and places of this call; zeros in the other rows. So rows of parts add up.
+struct BatchMoments {
+  int64_t rows = 1;
+  int64_t row = 0;
+  friend bool operator==(const BatchMoments&, const BatchMoments&) = default;
+};
+
+// X [N, C, ..], moments [rows, C, 2] → X's shape, as BatchNorm with the mean and variance of all
+// elements of a channel, of which row k has counts[k] (Chan et al. 1983). Parameters as
+// BatchNorm's; the "gradient" of a running statistic r is n·(r − r_now), n this call's share of the
+// `samples` of all by its elements, so that those of all parts add up to the whole's.
+struct NormalizeByMoments {
+  double epsilon = 1e-5;
+  double momentum = 0.1;
+  bool relu = false;
+  int64_t samples = 1;
+  std::vector<int64_t> counts = {};
+  friend bool operator==(const NormalizeByMoments&, const NormalizeByMoments&) = default;
+};
+
 // X [.., D] → the same: γ (x − μ)/√(σ² + ε) + β over the last dimension.  weight [D], bias [D]
 struct LayerNorm {
   double epsilon = 1e-5;
@@ -204,10 +228,11 @@ struct SoftmaxCrossEntropy {
   friend bool operator==(const SoftmaxCrossEntropy&, const SoftmaxCrossEntropy&) = default;
 };
 
-using Operator = std::variant<Linear, Conv2d, Pool, BatchNorm, LayerNorm, LocalResponseNorm,
-                              Embedding, Lstm, MultiHeadAttention, AdditiveAttention, PairwiseDot,
-                              Activation, Dropout, Add, Multiply, AddParameter, Concat, Split,
-                              Reshape, Transpose, Reduce, SoftmaxCrossEntropy>;
+using Operator =
+    std::variant<Linear, Conv2d, Pool, BatchNorm, LayerNorm, LocalResponseNorm, Embedding, Lstm,
+                 MultiHeadAttention, AdditiveAttention, PairwiseDot, Activation, Dropout, Add,
+                 Multiply, AddParameter, Concat, Split, Reshape, Transpose, Reduce,
+                 SoftmaxCrossEntropy, BatchMoments, NormalizeByMoments>;
 
 // As in messages, tables and traces: "conv2d", "max_pool", "relu".
 std::string_view NameOf(const Operator& op);

@@ -99,6 +99,16 @@ struct Attributes {
   Parts operator()(const Transpose& op) const { return {List("permutation", op.permutation)}; }
   Parts operator()(const Reduce& op) const { return {List("axes", op.axes)}; }
   Parts operator()(const SoftmaxCrossEntropy&) const { return {}; }
+  Parts operator()(const BatchMoments& op) const {
+    return {absl::StrCat("rows=", op.rows), absl::StrCat("row=", op.row)};
+  }
+  Parts operator()(const NormalizeByMoments& op) const {
+    Parts parts = {Number("epsilon", op.epsilon), Number("momentum", op.momentum)};
+    AddFlag("relu", op.relu, &parts);
+    parts.push_back(absl::StrCat("samples=", op.samples));
+    parts.push_back(List("counts", op.counts));
+    return parts;
+  }
 };
 
 }  // namespace

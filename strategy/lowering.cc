@@ -2,8 +2,22 @@
 
 #include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
+#include "strategy/shared_moments.h"
 
 namespace soapstone::planner {
+namespace {
+
+absl::StatusOr<TeamProgram> Build(const OpGraph& graph, const Strategy& strategy,
+                                  const Order& order, Purpose purpose) {
+  SOAP_ASSIGN_OR_RETURN(const TeamParts team, TeamParts::Make(&graph, &strategy, purpose));
+  TeamProgram program = {.messages = team.messages()};
+  for (uint32_t seat = 0; seat < order.size(); ++seat) {
+    program.seats.push_back(SectionBuilder(&team, seat, order[seat]).Build());
+  }
+  return program;
+}
+
+}  // namespace
 
 absl::StatusOr<TeamProgram> Lower(const OpGraph& graph, const Strategy& strategy,
                                   const Order& order, Purpose purpose) {
@@ -17,12 +31,10 @@ absl::StatusOr<TeamProgram> Lower(const OpGraph& graph, const Strategy& strategy
         CheckConfig(graph.ops[op], strategy.ops[op], static_cast<uint32_t>(order.size())));
   }
   SOAP_RETURN_IF_ERROR(CheckOrder(graph, strategy, order));
-  SOAP_ASSIGN_OR_RETURN(const TeamParts team, TeamParts::Make(&graph, &strategy, purpose));
-  TeamProgram program = {.messages = team.messages()};
-  for (uint32_t seat = 0; seat < order.size(); ++seat) {
-    program.seats.push_back(SectionBuilder(&team, seat, order[seat]).Build());
-  }
-  return program;
+  if (!SharesMoments(graph, strategy)) return Build(graph, strategy, order, purpose);
+  const LoweredStrategy lowered = WithMoments(graph, strategy);
+  return Build(lowered.graph, lowered.strategy,
+               WithMoments(lowered, TimesOf(graph, strategy, order)), purpose);
 }
 
 }  // namespace soapstone::planner

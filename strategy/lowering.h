@@ -15,14 +15,15 @@
 
 namespace soapstone::planner {
 
+// Of batch norm that is split over samples or places there are two operators: the moments' have
+// numbers behind the graph's own (shared_moments.h).
 struct TeamProgram {
   std::vector<BlockMessage> messages;  // their numbers are their places
   std::vector<SeatProgram> seats;
 };
 
 // Errors: those of CheckConfig, seats being devices, and of CheckOrder; Unimplemented, naming the
-// operator: what no kernel runs alone (parts of an lstm's units, batch norm over samples or places
-// that others have, chunks of time).
+// operator: what no kernel runs alone (parts of an lstm's units, chunks of time).
 absl::StatusOr<TeamProgram> Lower(const OpGraph& graph, const Strategy& strategy,
                                   const Order& order, Purpose purpose = Purpose::kRun);
 

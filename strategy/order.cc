@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <queue>
+#include <set>
 #include <tuple>
 #include <utility>
 
@@ -214,6 +215,75 @@ Order CanonicalOrder(const OpGraph& graph, const Strategy& strategy, uint32_t se
                      uint32_t in_flight) {
   const TaskNet net(graph, strategy);
   return ListSchedule(graph, net, seats, in_flight).Run();
+}
+
+TimedOrder TimesOf(const OpGraph& graph, const Strategy& strategy, const Order& order) {
+  const TaskNet net(graph, strategy);
+  std::vector<uint32_t> waits;
+  for (uint32_t id = 0; id < net.size(); ++id) waits.push_back(net.waits(id));
+  std::vector<int64_t> ready_at(net.size(), 0);
+  std::vector<int64_t> free_at(order.size(), 0);
+  TimedOrder timed(order.size());
+  for (bool moved = true; moved;) {
+    moved = false;
+    for (uint32_t seat = 0; seat < order.size(); ++seat) {
+      while (timed[seat].size() < order[seat].size()) {
+        const TaskRef& task = order[seat][timed[seat].size()];
+        const uint32_t id = net.IdOf(task);
+        if (waits[id] > 0) break;
+        const int64_t start = std::max(free_at[seat], ready_at[id]);
+        free_at[seat] = start + (task.backward ? kBackwardTime : kForwardTime);
+        timed[seat].push_back({.task = task, .start = start});
+        for (const uint32_t next : net.next(id)) {
+          --waits[next];
+          ready_at[next] = std::max(ready_at[next], free_at[seat]);
+        }
+        moved = true;
+      }
+    }
+  }
+  return timed;
+}
+
+Order Settled(const OpGraph& graph, const Strategy& strategy, const TimedOrder& wished) {
+  const TaskNet net(graph, strategy);
+  using Rank = std::tuple<int64_t, uint32_t, size_t, uint32_t>;  // start, seat, place, task
+  std::vector<Rank> rank(net.size());
+  std::vector<size_t> forward_left(wished.size(), 0);  // of seats that run all of it first
+  const auto is_forward = [](const TimedTask& timed) { return !timed.task.backward; };
+  for (uint32_t seat = 0; seat < wished.size(); ++seat) {
+    const std::vector<TimedTask>& list = wished[seat];
+    for (size_t i = 0; i < list.size(); ++i) {
+      const uint32_t id = net.IdOf(list[i].task);
+      rank[id] = {list[i].start, seat, i, id};
+    }
+    if (!std::is_partitioned(list.begin(), list.end(), is_forward)) continue;
+    forward_left[seat] = static_cast<size_t>(std::count_if(list.begin(), list.end(), is_forward));
+  }
+  std::set<Rank> ready;
+  std::vector<std::vector<uint32_t>> held(wished.size());  // backward, by seat
+  const auto release = [&](uint32_t id) {
+    const uint32_t seat = net.seat(id);
+    if (net.task(id).backward && forward_left[seat] > 0) return held[seat].push_back(id);
+    ready.insert(rank[id]);
+  };
+  std::vector<uint32_t> waits;
+  for (uint32_t id = 0; id < net.size(); ++id) {
+    waits.push_back(net.waits(id));
+    if (waits[id] == 0) release(id);
+  }
+  Order settled(wished.size());
+  while (!ready.empty()) {
+    const uint32_t id = std::get<3>(ready.extract(ready.begin()).value());
+    const uint32_t seat = net.seat(id);
+    settled[seat].push_back(net.task(id));
+    for (const uint32_t next : net.next(id)) {
+      if (--waits[next] == 0) release(next);
+    }
+    if (net.task(id).backward || forward_left[seat] == 0 || --forward_left[seat] > 0) continue;
+    for (const uint32_t backward : std::exchange(held[seat], {})) ready.insert(rank[backward]);
+  }
+  return settled;
 }
 
 absl::Status CheckOrder(const OpGraph& graph, const Strategy& strategy, const Order& order) {

@@ -38,4 +38,19 @@ Order CanonicalOrder(const OpGraph& graph, const Strategy& strategy, uint32_t se
 // wait for each other, with the tasks at which they do.
 absl::Status CheckOrder(const OpGraph& graph, const Strategy& strategy, const Order& order);
 
+// An order with when each task begins, as if a forward half took one unit of time and a backward
+// half two. REQUIRES of TimesOf: CheckOrder.
+struct TimedTask {
+  TaskRef task;
+  int64_t start = 0;
+};
+using TimedOrder = std::vector<std::vector<TimedTask>>;
+TimedOrder TimesOf(const OpGraph& graph, const Strategy& strategy, const Order& order);
+
+// An order that keeps to the wishes of the seats where nobody waits for ever by them: of what can
+// run, what is to start first does; a seat that wishes all forward halves before all backward ones
+// has them so. Of TimesOf an order: that order. REQUIRES: each seat's list has its tasks, each
+// once; CheckStrategy, but for where the devices are.
+Order Settled(const OpGraph& graph, const Strategy& strategy, const TimedOrder& wished);
+
 }  // namespace soapstone::planner

@@ -87,5 +87,29 @@ TEST(OrderTest, WrongOrdersAreNamed) {
   EXPECT_THAT(std::string(cycle.message()), HasSubstr("on seat 1"));
 }
 
+TEST(Order, WishesAreKeptWhereTheyCanBe) {
+  const OpGraph graph = *MakeOpGraph(Model(), {.batch = 8, .micro_batches = 4});
+  const Strategy strategy = TwoStages(graph);
+  for (const uint32_t in_flight : {0u, 1u, 2u}) {
+    const Order order = CanonicalOrder(graph, strategy, 2, in_flight);
+    TimedOrder wished = TimesOf(graph, strategy, order);
+    EXPECT_EQ(Settled(graph, strategy, wished), order);
+    // By these all would wait for ever.
+    for (TimedTask& timed : wished[0]) timed.start = -timed.start;
+    EXPECT_TRUE(CheckOrder(graph, strategy, Settled(graph, strategy, wished)).ok());
+    // Forward halves first, whatever their times.
+    for (std::vector<TimedTask>& seat : wished) {
+      std::stable_partition(seat.begin(), seat.end(),
+                            [](const TimedTask& timed) { return !timed.task.backward; });
+    }
+    const Order settled = Settled(graph, strategy, wished);
+    EXPECT_TRUE(CheckOrder(graph, strategy, settled).ok());
+    for (const std::vector<TaskRef>& seat : settled) {
+      EXPECT_TRUE(std::is_partitioned(seat.begin(), seat.end(),
+                                      [](const TaskRef& task) { return !task.backward; }));
+    }
+  }
+}
+
 }  // namespace
 }  // namespace soapstone::planner

@@ -2,9 +2,12 @@
 
 #include <algorithm>
 #include <utility>
+#include <variant>
 
 #include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
+#include "glog/logging.h"
+#include "strategy/shared_moments.h"
 
 namespace soapstone::planner {
 
@@ -35,9 +38,9 @@ absl::Status TeamParts::MakeParts(Purpose purpose) {
         return absl::Status(made.status().code(),
                             absl::StrCat(op.name, ": ", made.status().message()));
       }
-      if (runs && made->exchanges_statistics) {
-        return absl::UnimplementedError(absl::StrCat(
-            op.name, ": parts of batch norm that exchange means are planned, but not run yet"));
+      CHECK(!made->exchanges_statistics) << op.name << ": not lowered (shared_moments.h)";
+      if (auto* moments = std::get_if<compute::BatchMoments>(&made->op)) {
+        moments->row = RowOfPart(op, strategy_->ops[k], part);
       }
       parts.push_back(*std::move(made));
     }
@@ -128,7 +131,7 @@ uint32_t SlotOf(const std::vector<PartTensor>& tensors, uint32_t source) {
 bool RunsAlone(const PlanOp& op, size_t dim) {
   const models::IterationDim& d = op.rule.dims[dim];
   const bool exchanges = op.rule.exchanges > 0 && d.kind == models::DimKind::kParameter;
-  return d.splittable && !d.exchanges_statistics && !exchanges;
+  return d.splittable && !exchanges;
 }
 
 void KeepWhatRunsAlone(OpGraph* graph) {

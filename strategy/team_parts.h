@@ -44,15 +44,16 @@ struct Contribution {
 // For what a strategy is lowered.
 enum class Purpose : uint8_t {
   kRun,
-  // To know what its sections take in memory: what workers cannot run yet for want of exchanges
-  // within an operator, or of sums over chunks of time, has its memory all the same.
+  // To know what its sections take in memory: what workers cannot run yet for want of sums over
+  // chunks of time has its memory all the same.
   kMeasure
 };
 
 // Keeps the pointers; both outlive it.
 class TeamParts {
  public:
-  // Errors: Unimplemented, naming the operator: what no kernel runs alone.
+  // Errors: Unimplemented, naming the operator: what no kernel runs alone. REQUIRES: parts share no
+  // statistics (shared_moments.h).
   static absl::StatusOr<TeamParts> Make(const OpGraph* graph, const Strategy* strategy,
                                         Purpose purpose);
 

@@ -8,6 +8,7 @@
 #include "strategy/lowering.h"
 #include "strategy/op_graph.h"
 #include "strategy/order.h"
+#include "strategy/shared_moments.h"
 #include "strategy/strategy_text.h"
 #include "strategy/team_parts.h"
 #include "strategy/window.h"
@@ -45,7 +46,9 @@ absl::Status SetPlanned(const wire::Strategy& message, const std::string& file, 
 absl::StatusOr<std::vector<uint32_t>> LeadsUnder(const OpGraph& graph, const Strategy& strategy,
                                                  uint32_t window, uint32_t seats) {
   if (window == 1) return std::vector<uint32_t>(seats, 0);
-  SOAP_ASSIGN_OR_RETURN(const TeamParts team, TeamParts::Make(&graph, &strategy, Purpose::kRun));
+  const LoweredStrategy lowered = WithMoments(graph, strategy);
+  SOAP_ASSIGN_OR_RETURN(const TeamParts team,
+                        TeamParts::Make(&lowered.graph, &lowered.strategy, Purpose::kRun));
   return LeadsOf(team.messages(), seats, window);
 }
 

@@ -20,12 +20,12 @@ ResidentMemory ReadResidentMemory();
 // The peak begins anew at what is resident now. False: the kernel does not do it.
 bool ResetPeakMemory();
 
-// From now on blocks of 1 MB and more go back to the system when they are freed, and of smaller ones
-// up to 4 MB at the heap's end are kept. Left alone, glibc keeps large blocks once a larger one was
-// freed: oneDNN packs the matrices of large products into blocks of its own, by which a step then
-// takes tens of megabytes more than it needs. And of small products' it gives all beyond 128 kB back
-// at each of them, to ask for it again at the next: a step of a small transformer takes 4 times as
-// long.
+// From now on blocks of 1 MB and more go back to the system when they are freed, and of smaller
+// ones up to 4 MB at the heap's end are kept. Left alone, glibc keeps large blocks once a larger
+// one was freed: oneDNN packs the matrices of large products into blocks of its own, by which a
+// step then takes tens of megabytes more than it needs. And of small products' it gives all beyond
+// 128 kB back at each of them, to ask for it again at the next: a step of a small transformer takes
+// 4 times as long.
 void ReturnLargeBlocks();
 
 }  // namespace soapstone::apps

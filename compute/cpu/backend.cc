@@ -10,6 +10,7 @@
 #include "compute/cpu/add.h"
 #include "compute/cpu/add_parameter.h"
 #include "compute/cpu/additive_attention.h"
+#include "compute/cpu/batch_moments.h"
 #include "compute/cpu/batch_norm.h"
 #include "compute/cpu/concat.h"
 #include "compute/cpu/context.h"
@@ -23,6 +24,7 @@
 #include "compute/cpu/lstm.h"
 #include "compute/cpu/multi_head_attention.h"
 #include "compute/cpu/multiply.h"
+#include "compute/cpu/normalize_by_moments.h"
 #include "compute/cpu/pairwise_dot.h"
 #include "compute/cpu/pool.h"
 #include "compute/cpu/reduce.h"
@@ -45,6 +47,12 @@ struct KernelMaker {
   MadeKernel operator()(const Conv2d& op) const { return MakeConv2d(op, request, context); }
   MadeKernel operator()(const Pool& op) const { return MakePool(op, request, context); }
   MadeKernel operator()(const BatchNorm& op) const { return MakeBatchNorm(op, request, context); }
+  MadeKernel operator()(const BatchMoments& op) const {
+    return MakeBatchMoments(op, request, context);
+  }
+  MadeKernel operator()(const NormalizeByMoments& op) const {
+    return MakeNormalizeByMoments(op, request, context);
+  }
   MadeKernel operator()(const LayerNorm& op) const { return MakeLayerNorm(op, request, context); }
   MadeKernel operator()(const LocalResponseNorm& op) const {
     return MakeLocalResponseNorm(op, request, context);

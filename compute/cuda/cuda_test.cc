@@ -1,5 +1,6 @@
 // The backend against the reference, operator by operator. Built twice: for a device, where it is
 // labelled gpu, and with the device emulated on the host.
+#include <algorithm>
 #include <cmath>
 #include <cstdio>
 #include <cstring>
@@ -150,6 +151,18 @@ std::vector<OperatorCase> LargerCases() {
   return cases;
 }
 
+// But for what sections alone have, which run on hosts.
+std::vector<OperatorCase> DeviceCases() {
+  std::vector<OperatorCase> cases = OperatorCases();
+  cases.erase(std::remove_if(cases.begin(), cases.end(),
+                             [](const OperatorCase& c) {
+                               return std::holds_alternative<BatchMoments>(c.op) ||
+                                      std::holds_alternative<NormalizeByMoments>(c.op);
+                             }),
+              cases.end());
+  return cases;
+}
+
 TEST(CudaTest, TheCasesHaveEveryOperator) {
   std::vector<bool> found(std::variant_size_v<Operator>, false);
   for (const OperatorCase& c : OperatorCases()) found[c.op.index()] = true;
@@ -163,18 +176,18 @@ TEST(CudaTest, LargerOnesAreTheReferences) {
 
 TEST(CudaTest, EveryOperatorIsTheReferences) {
   SOAPSTONE_DEVICE_OR_SKIP(device, CudaOptions{});
-  ExpectLikeReference(device.get(), OperatorCases(), 2e-5, false);
+  ExpectLikeReference(device.get(), DeviceCases(), 2e-5, false);
 }
 
 TEST(CudaTest, EveryOperatorIsTheReferencesInPlace) {
   SOAPSTONE_DEVICE_OR_SKIP(device, CudaOptions{});
-  ExpectLikeReference(device.get(), OperatorCases(), 2e-5, true);
+  ExpectLikeReference(device.get(), DeviceCases(), 2e-5, true);
 }
 
 TEST(CudaTest, MeasuredAlgorithmsAndMicroBatchesChangeNothing) {
   SOAPSTONE_DEVICE_OR_SKIP(
       device, (CudaOptions{.workspace_bytes_max = 1 << 20, .measure_algorithms = true}));
-  ExpectLikeReference(device.get(), OperatorCases(), 2e-5, false);
+  ExpectLikeReference(device.get(), DeviceCases(), 2e-5, false);
 }
 
 TEST(CudaTest, AWorkspaceOfAlmostNothingIsEnough) {
@@ -198,18 +211,18 @@ TEST(CudaTest, AWorkspaceOfAlmostNothingIsEnough) {
 
 TEST(CudaTest, Tf32IsNearTheReference) {
   SOAPSTONE_DEVICE_OR_SKIP(device, CudaOptions{.precision = CudaPrecision::kTf32});
-  ExpectLikeReference(device.get(), OperatorCases(), 5e-3, false);
+  ExpectLikeReference(device.get(), DeviceCases(), 5e-3, false);
 }
 
 TEST(CudaTest, Bf16IsNearTheReference) {
   SOAPSTONE_DEVICE_OR_SKIP(device, CudaOptions{.precision = CudaPrecision::kBf16});
-  ExpectLikeReference(device.get(), OperatorCases(), 4e-2, false);
+  ExpectLikeReference(device.get(), DeviceCases(), 4e-2, false);
 }
 
 TEST(CudaTest, TheSameInputsGiveTheSameBits) {
   SOAPSTONE_DEVICE_OR_SKIP(device, CudaOptions{});
   SOAPSTONE_DEVICE_OR_SKIP(other, CudaOptions{});
-  for (const OperatorCase& c : OperatorCases()) {
+  for (const OperatorCase& c : DeviceCases()) {
     const CaseValues values = ValuesOf(c, 2);
     const auto a = RunCase(device.get(), c, values);
     const auto b = RunCase(other.get(), c, values);

@@ -70,5 +70,10 @@ PreparedKernel PrepareOn(const DeviceContext* device, const Transpose& op, const
 PreparedKernel PrepareOn(const DeviceContext* device, const Reduce& op, const KernelRequest& r);
 PreparedKernel PrepareOn(const DeviceContext* device, const SoftmaxCrossEntropy& op,
                          const KernelRequest& r);
+// Of sections, which run on hosts: Unimplemented.
+PreparedKernel PrepareOn(const DeviceContext* device, const BatchMoments& op,
+                         const KernelRequest& r);
+PreparedKernel PrepareOn(const DeviceContext* device, const NormalizeByMoments& op,
+                         const KernelRequest& r);
 
 }  // namespace soapstone::compute

@@ -2,6 +2,7 @@
 #include <cmath>
 #include <utility>
 
+#include "compute/reference/channels.h"
 #include "compute/reference/formula.h"
 
 namespace soapstone::compute {
@@ -10,20 +11,15 @@ namespace {
 class BatchNormFormula : public Formula {
  public:
   BatchNormFormula(const BatchNorm& op, const TensorSpec& x, bool training)
-      : Formula({}),
-        op_(op),
-        training_(training),
-        n_(x.shape[0]),
-        c_(x.shape[1]),
-        places_(x.elements() / (n_ * c_)) {}
+      : Formula({}), op_(op), training_(training), x_(x) {}
 
   // y = γ·x̂ + β, x̂ = (x − μ)/s, s = √(σ² + ε), by channel
   void Forward(FormulaTensors* t) const override {
-    for (int64_t c = 0; c < c_; ++c) {
+    for (int64_t c = 0; c < x_.count; ++c) {
       const auto [mean, variance] =
           training_ ? MomentsOf(t->inputs[0], c) : Moments{t->params[2][c], t->params[3][c]};
       const double s = std::sqrt(variance + op_.epsilon);
-      ForEach(c, [&, mu = mean](int64_t i) {
+      x_.ForEach(c, [&, mu = mean](int64_t i) {
         t->outputs[0][i] = t->params[0][c] * (t->inputs[0][i] - mu) / s + t->params[1][c];
       });
     }
@@ -34,16 +30,16 @@ class BatchNormFormula : public Formula {
   // variance of one element is 0)
   void Backward(const FormulaTensors& t, FormulaGrads* g) const override {
     const Reals &x = t.inputs[0], &dy = g->outputs[0];
-    const double m = static_cast<double>(n_ * places_), n = static_cast<double>(n_);
-    for (int64_t c = 0; c < c_; ++c) {
+    const double m = x_.elements(), n = static_cast<double>(x_.samples);
+    for (int64_t c = 0; c < x_.count; ++c) {
       const Moments now = MomentsOf(x, c);
       const double s = std::sqrt(now.variance + op_.epsilon);
       double &dgamma = g->params[0][c], &dbeta = g->params[1][c];
-      ForEach(c, [&](int64_t i) {
+      x_.ForEach(c, [&](int64_t i) {
         dgamma += dy[i] * (x[i] - now.mean) / s;
         dbeta += dy[i];
       });
-      ForEach(c, [&](int64_t i) {
+      x_.ForEach(c, [&](int64_t i) {
         const double x_hat = (x[i] - now.mean) / s;
         g->inputs[0][i] = t.params[0][c] / s * (dy[i] - dbeta / m - x_hat * dgamma / m);
       });
@@ -57,24 +53,16 @@ class BatchNormFormula : public Formula {
     double mean, variance;
   };
   Moments MomentsOf(const Reals& x, int64_t c) const {
-    const double m = static_cast<double>(n_ * places_);
+    const double m = x_.elements();
     double mean = 0, variance = 0;
-    ForEach(c, [&](int64_t i) { mean += x[i] / m; });
-    ForEach(c, [&](int64_t i) { variance += (x[i] - mean) * (x[i] - mean) / m; });
+    x_.ForEach(c, [&](int64_t i) { mean += x[i] / m; });
+    x_.ForEach(c, [&](int64_t i) { variance += (x[i] - mean) * (x[i] - mean) / m; });
     return {mean, variance};
-  }
-
-  // body(index) for each element of channel c
-  template <class Body>
-  void ForEach(int64_t c, const Body& body) const {
-    for (int64_t n = 0; n < n_; ++n) {
-      for (int64_t p = 0; p < places_; ++p) body((n * c_ + c) * places_ + p);
-    }
   }
 
   const BatchNorm op_;
   const bool training_;
-  const int64_t n_, c_, places_;
+  const Channels x_;
 };
 
 }  // namespace

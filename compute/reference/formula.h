@@ -83,6 +83,8 @@ std::unique_ptr<Formula> MakeFormula(const Reshape& op, const KernelRequest& req
 std::unique_ptr<Formula> MakeFormula(const Transpose& op, const KernelRequest& request);
 std::unique_ptr<Formula> MakeFormula(const Reduce& op, const KernelRequest& request);
 std::unique_ptr<Formula> MakeFormula(const SoftmaxCrossEntropy& op, const KernelRequest& request);
+std::unique_ptr<Formula> MakeFormula(const BatchMoments& op, const KernelRequest& request);
+std::unique_ptr<Formula> MakeFormula(const NormalizeByMoments& op, const KernelRequest& request);
 
 // Whichever request.op is.
 std::unique_ptr<Formula> MakeFormula(const KernelRequest& request);

@@ -2,6 +2,7 @@
 #include <bit>
 #include <cmath>
 #include <memory>
+#include <numeric>
 #include <string>
 #include <utility>
 #include <vector>
@@ -65,6 +66,8 @@ class NumericGradient {
     std::vector<Reals> grads;
     for (Reals& param : tensors_.params) grads.push_back(Of(&param));
     if (std::holds_alternative<BatchNorm>(case_.op)) PutRunningStatistics(&grads);
+    const auto* by_moments = std::get_if<NormalizeByMoments>(&case_.op);
+    if (by_moments != nullptr) PutRunningStatistics(*by_moments, &grads);
     return grads;
   }
 
@@ -113,6 +116,26 @@ class NumericGradient {
       const double n = static_cast<double>(shape[0]);
       (*grads)[2][c] = n * (tensors_.params[2][c] - sum / m);
       (*grads)[3][c] = n * (tensors_.params[3][c] - (squares - sum * sum / m) / (m - 1));
+    }
+  }
+
+  // n·(r − r_now) of all rows, n this call's share of the samples.
+  void PutRunningStatistics(const NormalizeByMoments& op, std::vector<Reals>* grads) {
+    const int64_t channels = case_.inputs[0].shape[1];
+    const double all = std::accumulate(op.counts.begin(), op.counts.end(), 0.0);
+    const double own = static_cast<double>(case_.inputs[0].elements() / channels);
+    for (int64_t c = 0; c < channels; ++c) {
+      double sum = 0, squares = 0;
+      for (size_t k = 0; k < op.counts.size(); ++k) {
+        const double n = static_cast<double>(op.counts[k]);
+        const size_t at = 2 * (k * static_cast<size_t>(channels) + static_cast<size_t>(c));
+        const double mean = tensors_.inputs[1][at];
+        sum += n * mean;
+        squares += tensors_.inputs[1][at + 1] + n * mean * mean;
+      }
+      const double share = static_cast<double>(op.samples) * own / all;
+      (*grads)[2][c] = share * (tensors_.params[2][c] - sum / all);
+      (*grads)[3][c] = share * (tensors_.params[3][c] - (squares - sum * sum / all) / (all - 1));
     }
   }
 

@@ -63,6 +63,17 @@ OperatorCase BatchNormCase(std::string name, const Shape& shape, const BatchNorm
               std::vector<TensorSpec>(4, F32({shape[1]})));
 }
 
+OperatorCase MomentsCase(std::string name, const Shape& shape, const BatchMoments& op) {
+  return Unary("batch_moments_" + std::move(name), op, shape, {op.rows, shape[1], 2});
+}
+
+OperatorCase ByMomentsCase(std::string name, const Shape& shape, const NormalizeByMoments& op) {
+  OperatorCase c = Same("normalize_by_moments_" + std::move(name), op, shape,
+                        std::vector<TensorSpec>(4, F32({shape[1]})));
+  c.inputs.push_back(F32({static_cast<int64_t>(op.counts.size()), shape[1], 2}));
+  return c;
+}
+
 OperatorCase LayerNormCase(std::string name, const Shape& shape, const LayerNorm& op = {}) {
   return Same("layer_norm_" + std::move(name), op, shape,
               {F32({shape.back()}), F32({shape.back()})});
@@ -272,6 +283,19 @@ std::vector<OperatorCase> NormCases() {
       BatchNormCase("one_sample", {1, 3, 4, 5}),
       BatchNormCase("large_epsilon", {4, 3, 2, 3}, {.epsilon = 0.1}),
       BatchNormCase("17_channels", {3, 17, 2, 3}),
+      MomentsCase("2d", {6, 5}, {}),
+      MomentsCase("of_three", {3, 4, 5, 2}, {.rows = 3, .row = 1}),
+      MomentsCase("17_channels", {2, 17, 3, 3}, {.rows = 2, .row = 1}),
+      MomentsCase("one_element", {1, 3, 1, 1}, {.rows = 2}),
+      ByMomentsCase("2d", {6, 5}, {.samples = 6, .counts = {6}}),
+      ByMomentsCase("4d", {3, 4, 5, 2}, {.samples = 7, .counts = {30, 40}}),
+      ByMomentsCase("relu", {3, 4, 3, 5}, {.relu = true, .samples = 9, .counts = {45, 1, 89}}),
+      ByMomentsCase("17_channels", {2, 17, 3, 3},
+                    {.epsilon = 0.1, .samples = 2, .counts = {18, 9}}),
+      Wanting(ByMomentsCase("4d", {3, 4, 5, 2}, {.samples = 7, .counts = {30, 40}}),
+              "_no_gradient_of_moments", {true, false}),
+      Wanting(ByMomentsCase("4d", {3, 4, 5, 2}, {.samples = 7, .counts = {30, 40}}),
+              "_gradient_of_moments_alone", {false, true}),
       LayerNormCase("2d", {5, 7}),
       LayerNormCase("3d", {2, 3, 9}),
       LayerNormCase("4d", {2, 3, 2, 5}),

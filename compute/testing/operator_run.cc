@@ -78,6 +78,10 @@ std::vector<float> InputOf(const OperatorCase& c, size_t index, const CounterRan
   if (pool != nullptr && pool->kind == PoolKind::kMax)
     return SpacedRandomReals(random, spec.elements());
   std::vector<float> values = RandomReals(random, spec.elements());
+  if (std::holds_alternative<NormalizeByMoments>(c.op) && index == 1) {
+    for (size_t i = 1; i < values.size(); i += 2)
+      values[i] = 20 + 5 * values[i];  // sums of squares
+  }
   const auto* activation = std::get_if<Activation>(&c.op);
   if (activation != nullptr && activation->kind == ActivationKind::kRelu) {
     for (float& v : values) v += v < 0 ? -0.05f : 0.05f;  // away from the kink
@@ -88,7 +92,9 @@ std::vector<float> InputOf(const OperatorCase& c, size_t index, const CounterRan
 std::vector<float> ParamOf(const OperatorCase& c, size_t index, const CounterRandom& random) {
   std::vector<float> values = RandomReals(random, c.params[index].elements());
   // A scale and a variance are positive.
-  if (std::holds_alternative<BatchNorm>(c.op) && (index == 0 || index == 3)) {
+  const bool norm =
+      std::holds_alternative<BatchNorm>(c.op) || std::holds_alternative<NormalizeByMoments>(c.op);
+  if (norm && (index == 0 || index == 3)) {
     for (float& v : values) v = 1.25f + 0.75f * v;
   }
   return values;

@@ -52,6 +52,10 @@ class CostsOfSize {
         continue;
       }
       const planner::TaskRef& part = seat.parts[step.index];
+      if (part.op >= graph_.ops.size()) {  // moments: priced with what they are of
+        steps.push_back(1);
+        continue;
+      }
       const planner::PlanOp& op = graph_.ops[part.op];
       const planner::PartCost cost =
           costs_.CostOf(op, planner::PartBlock(op, strategy_.ops[part.op], part.part), kind);

@@ -110,6 +110,12 @@ absl::Status Localize(const PartContext& c, compute::BatchNorm* /*op*/) {
   return absl::OkStatus();
 }
 
+// Whose row it writes its caller says.
+absl::Status Localize(const PartContext& c, compute::BatchMoments* op) {
+  c.out->adds_up = op->rows > 1;
+  return absl::OkStatus();
+}
+
 absl::Status Localize(const PartContext& c, compute::Embedding* op) {
   const size_t v = c.rule.dims.size() - 1;
   op->dim = c.part[v - 1].size();

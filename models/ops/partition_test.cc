@@ -308,6 +308,9 @@ void ExpectSplitsGiveWhole(const OperatorCase& c, CutNames* cut) {
     if (!rule.dims[i].splittable) continue;
     EXPECT_EQ(LeavesPartialSums(rule, 0, i), rule.dims[i].kind == DimKind::kReduction) << c.name;
   }
+  // Its parts write rows of their own, where the whole writes one: strategy's lowering_test has
+  // them.
+  if (std::holds_alternative<compute::BatchMoments>(c.op)) return;
   for (size_t d = 0; d <= rule.dims.size(); ++d) {  // each dimension alone, then all at once
     for (uint64_t round = 0; round < 3; ++round) {
       std::vector<std::vector<Range>> cuts = WholeCuts(rule);

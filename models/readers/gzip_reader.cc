@@ -14,7 +14,8 @@
 namespace soapstone::models {
 namespace {
 
-constexpr size_t kChunkBytes = size_t{1} << 16;  // of the heap: a block of its own is dear for a small file
+constexpr size_t kChunkBytes = size_t{1}
+                               << 16;  // of the heap: a block of its own is dear for a small file
 
 struct GzClose {
   void operator()(gzFile file) const { gzclose_r(file); }

@@ -14,7 +14,7 @@
 namespace soapstone::models {
 namespace {
 
-constexpr uint64_t kBiasKey = 0;  // libsvm's indexes begin with 1
+constexpr uint64_t kBiasKey = 0;       // libsvm's indexes begin with 1
 constexpr uint64_t kPlacesPerKey = 4;  // keys closer than this on average are found by a look-up
 
 float Dot(absl::Span<const float> a, absl::Span<const float> b) {

@@ -59,7 +59,8 @@ class RowBlock {
   SparseRows rows_;
   std::vector<float> gradients_;
   std::vector<uint8_t> touched_;
-  std::vector<uint32_t> places_;  // by key: 1 + where its row is, 0 of none; empty for keys far apart
+  std::vector<uint32_t>
+      places_;  // by key: 1 + where its row is, 0 of none; empty for keys far apart
 };
 
 struct SparseLoss {

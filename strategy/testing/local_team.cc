@@ -61,7 +61,7 @@ void LocalTeam::RunBackward(size_t s, uint32_t part, StepResult* result) {
   std::vector<absl::Span<float>> spans;
   for (std::vector<float>& gradient : gradients) spans.push_back(absl::MakeSpan(gradient));
   seat.Backward(part, spans);
-  const uint32_t leaf = graph_.ops[program_.seats[s].parts[part].op].micro_batch;
+  const uint32_t leaf = what.micro_batch;
   for (size_t i = 0; i < gradients.size(); ++i) {
     const models::ParamBlock& block = seat.section().param_blocks[what.params[i]];
     std::vector<float>& whole = result->leaves[leaf][block.param];

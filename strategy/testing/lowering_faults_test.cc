@@ -1,6 +1,7 @@
 // Each fault that the lowering could have is seen by the random splits and placements.
 #include <algorithm>
 #include <utility>
+#include <variant>
 #include <vector>
 
 #include "gtest/gtest.h"
@@ -101,6 +102,25 @@ void TermForgotten(models::Section* section) {
   }
 }
 
+void MomentsOfOneRow(models::Section* section) {
+  for (models::SectionPart& part : section->parts) {
+    auto* moments = std::get_if<compute::BatchMoments>(&part.op);
+    if (moments != nullptr) moments->row = 0;
+  }
+}
+void MomentsCountAlike(models::Section* section) {
+  for (models::SectionPart& part : section->parts) {
+    auto* norm = std::get_if<compute::NormalizeByMoments>(&part.op);
+    if (norm != nullptr) std::fill(norm->counts.begin(), norm->counts.end(), 7);
+  }
+}
+void SamplesOfTheWholeByEachPart(models::Section* section) {
+  for (models::SectionPart& part : section->parts) {
+    auto* norm = std::get_if<compute::NormalizeByMoments>(&part.op);
+    if (norm != nullptr) norm->samples *= static_cast<int64_t>(norm->counts.size());
+  }
+}
+
 TEST(LoweringTest, EveryFaultIsSeen) {
   const std::pair<const char*, Spoil> faults[] = {
       {"halo too short", HaloTooShort},
@@ -115,7 +135,10 @@ TEST(LoweringTest, EveryFaultIsSeen) {
       {"samples not counted", SamplesNotCounted},
       {"fields from the first sample", FieldsFromTheFirstSample},
       {"one reader forgotten", OneReaderForgotten},
-      {"a region forgotten", TermForgotten}};
+      {"a region forgotten", TermForgotten},
+      {"moments of one row", MomentsOfOneRow},
+      {"moments count alike", MomentsCountAlike},
+      {"samples of the whole by each part", SamplesOfTheWholeByEachPart}};
   for (const auto& [name, spoil] : faults) {
     int i = 0;
     while (i < 200 && WhatDiffers(RandomPair(i), spoil).empty()) ++i;

@@ -7,6 +7,8 @@
 #include <memory>
 #include <set>
 #include <string>
+#include <variant>
+#include <vector>
 
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
@@ -135,6 +137,30 @@ TEST(LoweringTest, SeedsHaveKernelsOfTheirOwn) {
   EXPECT_EQ(kernels->size(), 2 + 2u);  // of each seed one that drops; head and loss are shared
 }
 
+// Batch norm that all seats have a part of, on all of a deep model, is that of the whole batch.
+TEST(LoweringTest, BatchNormOfPartsIsOfTheWholeBatch) {
+  for (const char* name : {"resnet50:tiny", "inception_v3:tiny"}) {
+    const models::Graph graph = *models::BuildModel(name, models::ModelInput{});
+    for (const uint32_t seats : {2u, 3u}) {
+      const OpGraph plan = *MakeOpGraph(graph, {.batch = 8, .micro_batches = 2});
+      const Strategy strategy = DataParallel(plan, seats);
+      const std::shared_ptr<compute::Backend> cpu = compute::MakeCpuBackend({});
+      const std::shared_ptr<compute::Backend> reference = compute::MakeReferenceBackend();
+      auto team = LocalTeam::Create(plan, strategy, CanonicalOrder(plan, strategy, seats, 1),
+                                    {.backend = cpu, .turns = SeatTurns::kShuffled});
+      ASSERT_TRUE(team.ok()) << name << ": " << team.status();
+      const Tensors params = InitialParams(graph, 1);
+      const Batch batch = RandomBatch(graph, 8, 1);
+      (*team)->SetParams(params);
+      const auto split = (*team)->Step(batch, 1);
+      ASSERT_TRUE(split.ok()) << name << ": " << split.status();
+      const auto whole = WholeStep(graph, plan, params, batch, 1, {.backend = cpu});
+      const auto noise = WholeStep(graph, plan, params, batch, 1, {.backend = reference});
+      EXPECT_EQ(Compare(graph, *split, *whole, *noise), "") << name << " on " << seats;
+    }
+  }
+}
+
 // Evaluation: the forward half of any order, with the messages of that half alone.
 TEST(LoweringTest, TheForwardHalfOfAPipelineRuns) {
   for (int i = 0; i < 26; ++i) {
@@ -198,12 +224,19 @@ TEST(LoweringTest, WhatIsNoStrategyIsRefused) {
 }
 
 TEST(LoweringTest, WhatNoKernelRunsAloneIsNamed) {
-  const models::Graph graph = *models::BuildModel("resnet50:tiny", models::ModelInput{});
+  const models::Graph graph = *models::BuildModel("rnnlm:tiny", models::ModelInput{});
   const OpGraph plan = *MakeOpGraph(graph, {.batch = 4});
-  const Strategy strategy = DataParallel(plan, 2);
+  Strategy strategy = SingleDevice(plan, 0);
+  size_t lstm = 0;
+  while (!std::holds_alternative<compute::Lstm>(plan.ops[lstm].what)) ++lstm;
+  const std::vector<models::IterationDim>& dims = plan.ops[lstm].rule.dims;
+  for (size_t d = 0; d < dims.size(); ++d) {
+    if (dims[d].name == "h") strategy.ops[lstm].degrees[d] = 2;
+  }
+  strategy.ops[lstm].devices = {0, 1};
   const auto lowered = Lower(plan, strategy, CanonicalOrder(plan, strategy, 2));
   EXPECT_EQ(lowered.status().code(), absl::StatusCode::kUnimplemented);
-  EXPECT_THAT(std::string(lowered.status().message()), HasSubstr("batch norm"));
+  EXPECT_THAT(std::string(lowered.status().message()), HasSubstr("lstm"));
 }
 
 }  // namespace

@@ -10,10 +10,10 @@ SOURCES = {".h", ".cc", ".cu", ".cuh"}
 # them.
 HELPERS = {
     "models/ops": {"axes", "cost_terms", "op_rules", "part", "partition", "shape_checks"},
-    "compute/reference": {"attention_softmax", "backend", "formula", "links_formula"},
+    "compute/reference": {"attention_softmax", "backend", "channels", "formula", "links_formula"},
     "compute/cpu": {"aligned_inputs", "arithmetic", "backend", "batch_norm_loops", "column_sum", "context",
-                    "conv_linear_kernel", "formats", "gemm", "gemm_primitive", "loops", "lstm_gates", "plain_inputs",
-                    "primitive", "reordered_primitive", "unary_kernel", "vector_math"},
+                    "conv_linear_kernel", "formats", "gemm", "gemm_primitive", "loops", "lstm_gates", "norm_kernel",
+                    "norm_layout", "plain_inputs", "primitive", "reordered_primitive", "unary_kernel", "vector_math"},
     "compute/cuda": {"absent", "channel_shape", "convolution", "cuda_backend", "device_context", "device_queues",
                      "elementwise", "gemm", "joint_kernel", "kernels", "launch", "libraries", "movement", "operators",
                      "optimizer", "optimizer_kernel", "partial_sums", "philox", "reductions", "strided_index",
@@ -29,7 +29,7 @@ def file_of(operator):
 def operators(tree):
     """(line of the variant, [its alternatives])."""
     text = tree.text(VARIANT)
-    variant = re.search(r"using Operator = std::variant<([^>]*)>;", text)
+    variant = re.search(r"using Operator =\s+std::variant<([^>]*)>;", text)
     if not variant:
         return 1, []
     return text.count("\n", 0, variant.start()) + 1, re.findall(r"\w+", variant[1])
