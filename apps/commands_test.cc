@@ -25,7 +25,7 @@ TEST(Commands, CheckpointTakesAnActionAndWhere) {
   const auto& checkpoint = std::get<CheckpointFlags>(std::get<Command>(parsed));
   EXPECT_EQ(checkpoint.action, "export");
   EXPECT_EQ(checkpoint.where, "ckpt/100");
-  EXPECT_EQ(checkpoint.out, "m");
+  EXPECT_EQ(checkpoint.other, "m");
   EXPECT_TRUE(checkpoint.json);
 }
 
