@@ -209,57 +209,48 @@ class CheckpointTeller {
     return absl::OkStatus();
   }
 
-  // Damaged ones count for nothing, and go as old ones do.
-  absl::Status Prune() const {
+  // Nothing goes that is newer than the oldest of those that are kept: what cannot be read today
+  // may be whole.
+  absl::Status Prune() {
     if (place_.clock.has_value()) {
       return absl::InvalidArgumentError("prune is of a folder, of which it leaves --keep");
     }
     SOAP_ASSIGN_OR_RETURN(const checkpoint::FolderLock lock,
                           checkpoint::FolderLock::Take(place_.folder));
+    // A job may have written the last one until now.
+    SOAP_ASSIGN_OR_RETURN(clocks_, checkpoint::ClocksIn(disk_.get(), place_.folder));
     std::vector<int64_t> kept;
-    for (auto clock = clocks_.rbegin(); clock != clocks_.rend(); ++clock) {
-      if (std::ssize(kept) == flags_.keep) break;
+    std::vector<std::string> left;
+    auto clock = clocks_.rbegin();
+    for (; clock != clocks_.rend() && std::ssize(kept) < flags_.keep; ++clock) {
       const auto manifest = checkpoint::ReadManifest(disk_.get(), place_.folder, *clock);
       if (absl::IsFailedPrecondition(manifest.status())) return manifest.status();  // newer format
-      if (!manifest.ok()) continue;
-      if (checkpoint::FaultsOf(disk_.get(), place_.folder, *manifest).empty()) {
-        kept.push_back(*clock);
-      }
+      std::vector<std::string> faults;
+      if (manifest.ok()) faults = checkpoint::FaultsOf(disk_.get(), place_.folder, *manifest);
+      if (!manifest.ok()) faults.emplace_back(manifest.status().message());
+      if (faults.empty()) kept.push_back(*clock);
+      if (!faults.empty()) left.push_back(absl::StrCat("checkpoint ", *clock, ": ", faults[0]));
     }
     if (kept.empty()) {
       return absl::NotFoundError(
           absl::StrCat(place_.folder, " has no checkpoint that is whole: nothing is removed"));
     }
+    const std::vector<int64_t> removed(clocks_.begin(), clock.base());
+    SOAP_RETURN_IF_ERROR(
+        checkpoint::Prune(disk_.get(), place_.folder, {clock.base(), clocks_.end()}));
     std::reverse(kept.begin(), kept.end());
-    std::vector<int64_t> removed;
-    std::set_difference(clocks_.begin(), clocks_.end(), kept.begin(), kept.end(),
-                        std::back_inserter(removed));
-    SOAP_RETURN_IF_ERROR(checkpoint::Prune(disk_.get(), place_.folder, kept));
-    Say({{"folder", place_.folder}, {"kept", kept}, {"removed", removed}},
-        absl::StrCat("kept ", absl::StrJoin(kept, ", "), "; ",
-                     removed.empty() ? "nothing to remove"
-                                     : absl::StrCat("removed ", absl::StrJoin(removed, ", ")),
-                     "\n"));
-    return absl::OkStatus();
-  }
-
-  // Among checkpoints it would be in the way of the job.
-  absl::Status CheckApartFromFolder() const {
-    std::error_code error;
-    const fs::path out = fs::weakly_canonical(fs::absolute(flags_.other, error), error);
-    const fs::path folder = fs::weakly_canonical(fs::absolute(place_.folder, error), error);
-    for (fs::path above = out.parent_path(); above != above.root_path();
-         above = above.parent_path()) {
-      if (above != folder) continue;
-      return absl::InvalidArgumentError(
-          absl::StrCat(flags_.other, " is in the folder of checkpoints: give another place"));
-    }
+    std::string text = absl::StrCat("kept ", absl::StrJoin(kept, ", "), "; ",
+                                    removed.empty() ? "nothing to remove" : "removed ",
+                                    absl::StrJoin(removed, ", "), "\n");
+    for (const std::string& line : left)
+      absl::StrAppend(&text, "left, though not whole: ", line, "\n");
+    Say({{"folder", place_.folder}, {"kept", kept}, {"removed", removed}, {"left", left}}, text);
     return absl::OkStatus();
   }
 
   absl::Status Export(const wire::Checkpoint& manifest) const {
     SOAP_RETURN_IF_ERROR(models::CheckWritable(flags_.other));
-    SOAP_RETURN_IF_ERROR(CheckApartFromFolder());
+    SOAP_RETURN_IF_ERROR(CheckApartFrom(place_.folder, flags_.other));
     SOAP_ASSIGN_OR_RETURN(checkpoint::Image image,
                           checkpoint::Image::Open(disk_.get(), place_.folder, manifest));
     SOAP_RETURN_IF_ERROR(image.CheckAllThere());

@@ -28,8 +28,8 @@ class Comparison {
       const double before = static_cast<double>(a[i]);
       const double step = static_cast<double>(b[i]) - before;
       change_.changed += std::bit_cast<uint32_t>(a[i]) != std::bit_cast<uint32_t>(b[i]) ? 1 : 0;
-      // So that a number that is none stays: max would drop it.
-      if (!(std::abs(step) <= change_.largest)) change_.largest = std::abs(step);
+      // A number that is none stays: nothing is above it.
+      if (std::isnan(step) || std::abs(step) > change_.largest) change_.largest = std::abs(step);
       steps_ += step * step;
       before_ += before * before;
     }

@@ -45,4 +45,17 @@ absl::StatusOr<wire::Checkpoint> ManifestAt(checkpoint::Disk* disk, const Checkp
   return first;
 }
 
+absl::Status CheckApartFrom(const std::string& folder, const std::string& file) {
+  std::error_code error;
+  const fs::path out = fs::weakly_canonical(fs::absolute(file, error), error);
+  const fs::path whole = fs::weakly_canonical(fs::absolute(folder, error), error);
+  for (fs::path above = out.parent_path(); above != above.root_path();
+       above = above.parent_path()) {
+    if (above != whole) continue;
+    return absl::InvalidArgumentError(
+        absl::StrCat(file, " is in the folder of checkpoints: give another place"));
+  }
+  return absl::OkStatus();
+}
+
 }  // namespace soapstone::apps

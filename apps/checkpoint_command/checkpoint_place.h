@@ -24,4 +24,8 @@ CheckpointPlace CheckpointPlaceOf(const std::string& where);
 // there is no such folder, or it has no checkpoint; those of checkpoint::ReadManifest.
 absl::StatusOr<wire::Checkpoint> ManifestAt(checkpoint::Disk* disk, const CheckpointPlace& place);
 
+// Error: InvalidArgument where the file would be in the folder of checkpoints, in the way of the
+// job or of what it has there.
+absl::Status CheckApartFrom(const std::string& folder, const std::string& file);
+
 }  // namespace soapstone::apps

@@ -37,6 +37,7 @@ absl::Status ExportRows(
         table.name, wanted, /*state=*/false, [&](size_t /*part*/, const RowBlock& rows) {
           for (size_t i = 0; i < rows.keys.size(); ++i) {
             const auto at = std::lower_bound(window.begin(), window.end(), rows.keys[i]);
+            if (*at != rows.keys[i]) continue;  // of another key between them
             std::copy_n(rows.values.begin() + static_cast<ptrdiff_t>(i * dim), dim,
                         values.begin() + (at - window.begin()) * static_cast<ptrdiff_t>(dim));
           }

@@ -19,7 +19,7 @@ absl::StatusOr<std::vector<uint64_t>> SortedKeys(const checkpoint::Image::Table&
 
 // The values of its rows in that order, [keys, dim] f32, some rows at a time, to `append`. Parts
 // are in no order of keys: they are read once for each `window_bytes` of values, which are at hand.
-// keys: SortedKeys. Error: the image's, or that of `append`.
+// keys: SortedKeys, or some of them. Error: the image's, or that of `append`.
 absl::Status ExportRows(
     const checkpoint::Image::Table& table, absl::Span<const uint64_t> keys, uint64_t window_bytes,
     checkpoint::Image* image,

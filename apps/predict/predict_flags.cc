@@ -7,6 +7,7 @@
 #include <system_error>
 
 #include "absl/strings/str_cat.h"
+#include "apps/checkpoint_command/checkpoint_place.h"
 #include "apps/cli/command_line.h"
 #include "apps/cli/job_flags.h"
 
@@ -178,7 +179,8 @@ absl::Status CheckOutputApart(const std::string& output, const ModelFlags& model
     return absl::InvalidArgumentError(
         absl::StrCat("--output: ", output, " is read too: give another file"));
   }
-  return absl::OkStatus();
+  if (output.empty() || model.checkpoint.empty()) return absl::OkStatus();
+  return CheckApartFrom(CheckpointPlaceOf(model.checkpoint).folder, output);
 }
 
 bool EvaluateIsComplete(const EvaluateFlags& flags) { return NamesModel("evaluate", flags.model); }

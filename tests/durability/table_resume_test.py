@@ -5,6 +5,7 @@ import json
 import os
 import random
 import re
+import shutil
 import struct
 import subprocess
 import sys
@@ -127,6 +128,33 @@ class TableResumeTest(TableDurabilityTestCase):
         self.assertEqual(sum(t["rows"] for t in tables.values()),
                          sum(shape[0] for name, (_, shape, _) in exported.items() if name.endswith(".keys")))
         self.assertEqual(self.rows_of_parts(16), {name: values for name, values in self.rows_of(exported).items()})
+
+    def test_what_changed_from_one_to_another(self):
+        """Rows that the second made stand between those of the first."""
+        running = self.run_job("--epochs=1", "--batch=6", "--steps=40", every=1, step_ms=50)
+        self.wait_for_checkpoint(running)
+        first = self.clocks()[0]
+        early = f"{self.dir}/early"
+        shutil.copytree(f"{self.folder}/{first:09}", f"{early}/{first:09}")  # before the job removes it
+        self.end(running)
+        last = self.clocks()[-1]
+        after = self.rows_of_parts(last)
+        said = json.loads(self.call("diff", f"{early}/{first}", f"{self.folder}/{last}", "--json"))
+        self.folder = early
+        before = self.rows_of_parts(first)
+        self.assertEqual(len(said["tables"]), CATEGORIES)
+        made = 0
+        for table in said["tables"]:
+            keys = [key for key in before if key[0] == table["name"]]
+            both = [(a, b) for key in keys if key in after for a, b in zip(before[key], after[key], strict=True)]
+            made += table["rows"]["made"]
+            self.assertEqual(table["rows"]["both"], len([key for key in keys if key in after]))
+            self.assertEqual(table["rows"]["made"], len([k for k in after if k[0] == table["name"]]) - len(keys))
+            self.assertEqual((table["elements"], table["changed"]), (len(both), sum(a != b for a, b in both)))
+            self.assertAlmostEqual(table["largest"], max(abs(b - a) for a, b in both), delta=1e-6)
+            norm = sum(a * a for a, _ in both) ** 0.5
+            self.assertAlmostEqual(table["relative"], sum((b - a) ** 2 for a, b in both) ** 0.5 / norm, delta=1e-5)
+        self.assertGreater(made, 0)
 
     def call(self, *words):
         done = subprocess.run([f"{self.bin}/soapstone", "checkpoint", *words], capture_output=True, text=True,

@@ -96,6 +96,18 @@ class PredictFaultsTest(PredictTestCase):
             for command in ("predict", "evaluate"):
                 self.refuse("is read too", command, f"--model_file={self.model}", f"--data={table}", f"--output={read}")
 
+    def test_nothing_is_written_among_checkpoints(self):
+        folder = self.path("ck")
+        running = self.train("--epochs=1", f"--checkpoint={folder}", "--checkpoint_every=10", "--policy=bsp")
+        self.assertEqual(running.wait(60), 0, running.output())
+        clock = sorted(os.listdir(folder))[-1]
+        for name in ("x.json", f"{clock}/manifest.textproto", f"{clock}/shard-0.safetensors"):
+            for command in (("predict", f"--images={self.images}"), ("evaluate",)):
+                self.refuse("is in the folder of checkpoints", *command, f"--checkpoint={folder}",
+                            f"--output={folder}/{name}")
+        self.assertEqual(subprocess.run([os.path.join(os.environ["SOAPSTONE_BIN"], "soapstone"), "checkpoint", "verify",
+                                         folder], capture_output=True, check=False).returncode, 0)
+
     def test_images(self):
         at = f"--model_file={self.model}"
         self.refuse("nothere", "predict", at, "--images=nothere")
