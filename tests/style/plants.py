@@ -355,7 +355,7 @@ PLANTED = {
 
 # What is written in the place of what in a file of the copy, and what is said then.
 REPLACED = {
-    "an operator without files": ("compute/op.h", "SoftmaxCrossEntropy>;", "SoftmaxCrossEntropy, PlantedNorm2d>;",
+    "an operator without files": ("compute/op.h", "NormalizeByMoments>;", "NormalizeByMoments, PlantedNorm2d>;",
                                   "PlantedNorm2d has no planted_norm2d.cc in models/ops, compute/reference, compute/cpu, "
                                   "compute/cuda"),
     "no list of operators": ("compute/op.h", "using Operator =", "using Operands =", "compute/op.h:1: no list of operators"),
