@@ -123,7 +123,8 @@ class NumericGradient {
   void PutRunningStatistics(const NormalizeByMoments& op, std::vector<Reals>* grads) {
     const int64_t channels = case_.inputs[0].shape[1];
     const double all = std::accumulate(op.counts.begin(), op.counts.end(), 0.0);
-    const double own = static_cast<double>(case_.inputs[0].elements() / channels);
+    const int64_t elements = case_.inputs[0].elements() / channels;
+    const auto own = static_cast<double>(elements);
     for (int64_t c = 0; c < channels; ++c) {
       double sum = 0, squares = 0;
       for (size_t k = 0; k < op.counts.size(); ++k) {
