@@ -24,8 +24,8 @@ bool ResetPeakMemory();
 // ones up to 4 MB at the heap's end are kept. Left alone, glibc keeps large blocks once a larger
 // one was freed: oneDNN packs the matrices of large products into blocks of its own, by which a
 // step then takes tens of megabytes more than it needs. And of small products' it gives all beyond
-// 128 kB back at each of them, to ask for it again at the next: a step of a small transformer takes
-// 4 times as long.
+// 128 kB back at each of them, to ask for it again at the next: one sample of a small transformer
+// takes 4 times as long.
 void ReturnLargeBlocks();
 
 }  // namespace soapstone::apps
