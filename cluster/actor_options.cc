@@ -37,7 +37,8 @@ worker::EngineOptions EngineOptionsOf(const TrainingJob& job, WorkerId worker) {
                                    .train_samples = job.train_samples,
                                    .batch = job.batch,
                                    .skip_not_finite = job.skip_not_finite,
-                                   .patience_ns = job.patience_ns};
+                                   .patience_ns = job.patience_ns,
+                                   .says_again = job.replicas > 1};
   if (job.team == nullptr) return options;
   const uint32_t seat = wire::SeatOf(worker, job.team->shape);
   options.layout = WorkerLayoutOf(job, seat);

@@ -12,6 +12,7 @@
 #include "base/sha256.h"
 #include "base/status_macros.h"
 #include "checkpoint/disk.h"
+#include "cluster/replicas/replicas.h"
 #include "cluster/model/model_metadata.h"
 #include "cluster/resume/job_meaning.h"
 #include "cluster/resume/resume.h"
@@ -194,6 +195,7 @@ void SetTraining(Job* job) {
   job->batch = training.batch();
   job->micro_batches = training.micro_batches();
   job->workers = cluster.workers();
+  job->replicas = cluster.replicas();
   job->rebalance = cluster.rebalance();
   job->skip_not_finite = SkipsNotFinite(job->config);
   job->strict = job->config.strict();
@@ -289,6 +291,7 @@ absl::StatusOr<std::shared_ptr<const Job>> PrepareJob(wire::JobConfig config) {
   job->config = std::move(config);
   SOAP_RETURN_IF_ERROR(CheckNames(job->config));
   SOAP_ASSIGN_OR_RETURN(job->specs, CheckJobConfig(job->config));
+  SOAP_RETURN_IF_ERROR(CheckReplicas(job->config, job->specs.policy));
   SetTraining(job.get());
 
   const wire::Cluster& size = job->config.cluster();

@@ -350,6 +350,7 @@ void FillDefaults(wire::JobConfig* config) {
   if (cluster->shards_per_server() == 0) {
     cluster->set_shards_per_server(cluster->communication() == "priority" ? kTransferStages : 1);
   }
+  if (cluster->replicas() == 0) cluster->set_replicas(1);
   if (cluster->transport().empty()) cluster->set_transport("auto");
   if (cluster->security().empty()) cluster->set_security("auto");
   if (cluster->device().empty()) cluster->set_device("cpu");

@@ -74,6 +74,8 @@ constexpr JobField kFields[] = {
      "first, and split it where that is faster [each runs all of it]"},
     {"teams", "cluster.teams",
      "Teams that each run the strategy with a batch of its size, joined by --policy [1]"},
+    {"replicas", "cluster.replicas",
+     "Servers that keep each shard: of a lost server's shards others go on, to the same bits [1]"},
     {"shards_per_server", "cluster.shards_per_server",
      "Shards, each a thread, of a server [1; 8 with --communication=priority; with a strategy it "
      "says how many]"},

@@ -36,6 +36,7 @@ struct TrainingJob {
   uint32_t micro_batches = 0;  // M of base/leaf_tree.h; 0, of simulations alone: one a worker
   Clock total_clocks = 0;      // local steps of a worker
   uint32_t workers = 1;
+  uint32_t replicas = 1;              // of each shard, on as many servers
   bool rebalance = false;             // the batch is shared out by measured speed
   bool skip_not_finite = false;       // training.on_nonfinite
   bool strict = false;                // who keeps values keeps checksums of them, for who reads

@@ -38,7 +38,6 @@ size_t BrokenLinks::CountOf(wire::Address node) const {
 BrokenLinks::Verdict BrokenLinks::VerdictOn(wire::Address a, wire::Address b,
                                             const std::string& why) const {
   Verdict verdict{.out = b,
-                  .can_be_spared = b.role == wire::Role::kWorker,
                   .line = absl::StrCat("the link between ", Spoken(a), " and ", Spoken(b),
                                        " is lost (", why, ")")};
   if (a.role == wire::Role::kWorker && CountOf(a) > CountOf(b)) verdict.out = a;

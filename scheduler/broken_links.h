@@ -2,7 +2,7 @@
 // more. Part of the Coordinator.
 //
 // Rule: of a worker and a server the worker; of two workers the one with more broken links, else
-// the higher rank; of two servers none can be spared. It is applied to a pair some time after its
+// the higher rank; of two servers the same, if any can be spared. It is applied to a pair some time after its
 // first report, so that the other end's and other pairs' are there, and only while both ends are
 // heard: of one that is silent the silence decides.
 #pragma once
@@ -27,7 +27,6 @@ class BrokenLinks {
 
   struct Verdict {
     wire::Address out;          // who is counted out
-    bool can_be_spared = true;  // false: both are servers
     std::string line;           // "the link between worker 1 and server 0 is lost (...)"
   };
   // The next pair that is to be judged, which is forgotten then. `lives`: the node is registered

@@ -9,6 +9,7 @@
 #include "base/counted.h"
 #include "base/exit_codes.h"
 #include "scheduler/spoken.h"
+#include "wire/membership/chains.h"
 #include "wire/membership/membership.h"
 
 namespace soapstone::scheduler {
@@ -33,15 +34,15 @@ Notice Expelled() { return {kExitPeerLost, "expelled: was silent for too long"};
 
 Coordinator::Coordinator(CoordinatorOptions options)
     : options_(std::move(options)),
-      messages_(options_.session, options_.servers * options_.shards_per_server),
+      messages_(options_.session, options_.places().shards()),
       entrance_(
           {.config_digest = options_.config_digest, .one_arithmetic = options_.one_arithmetic}),
       nodes_(options_.servers, options_.workers, std::max(options_.heartbeat_ns, kUnderWayMin)),
       members_(options_.workers, options_.shards_per_server,
                options_.team.has_value() ? options_.team->seats : 1),
-      acks_(options_.servers * options_.shards_per_server),
+      acks_(options_.places().shards()),
       rebalancer_(options_.rebalance),
-      reports_(options_.workers, options_.shards_per_server) {}
+      reports_(options_.workers, options_.places()) {}
 
 void Coordinator::Start(Nanos now, Outbox* out) {
   wait_began_ = now;
@@ -80,7 +81,7 @@ void Coordinator::OnMessage(Nanos now, const Message& message, Outbox* out) {
   if (message.type == MessageType::kHeartbeat) return OnServerHeartbeat(now, message);
   const auto* saved = std::get_if<wire::Saved>(&message.body);
   if (message.type != MessageType::kSaved || phase_ != Phase::kSaving || saved == nullptr ||
-      message.from != Address::Of(ServerId{0})) {
+      message.from != Saver()) {
     ++ignored_;
     return;
   }
@@ -168,8 +169,7 @@ void Coordinator::TakeWaiting(Nanos now, Address node) {
 }
 
 void Coordinator::OnRosterAck(Nanos now, const Message& message, Outbox* out) {
-  const uint32_t shards = options_.servers * options_.shards_per_server;
-  if (message.from.index >= shards || message.epoch > messages_.epoch() || message.clock < 0) {
+  if (message.from.index >= options_.places().shards() || message.epoch > messages_.epoch() || message.clock < 0) {
     ++ignored_;
     return;
   }
@@ -344,7 +344,9 @@ void Coordinator::OnLost(Nanos now, Address node, Epoch heard, Outbox* out, std:
     RemoveWorker(now, WorkerId{node.index}, {kExitPeerLost, lost + "; none left"}, out);
   } else {
     nodes_.Remove(node);
-    if (phase_ != Phase::kRegistering) End({kExitPeerLost, line}, out);
+    if (phase_ != Phase::kRegistering) {
+      RemoveServer(now, ServerId{node.index}, {kExitPeerLost, line}, out);
+    }
   }
   // It is told when it speaks again, if somebody is there then.
   if (ended_.has_value()) out->Send(messages_.Notice(node, MessageType::kShutdown, Expelled()));
@@ -387,6 +389,7 @@ void Coordinator::BeginInstalling(Nanos now, Outbox* out) {
       members_.AddOriginal(std::move(member), kFirstEpoch);
     }
   }
+  members_.SetChains(wire::FirstChains(options_.places(), kFirstEpoch));
   news_.Add(absl::StrCat("all registered: ", Counted(options_.servers, "server"), ", ",
                          Counted(options_.workers, "worker")));
   if (std::string line = nodes_.OutOfReach(); !line.empty()) news_.Add(std::move(line));
@@ -435,7 +438,7 @@ void Coordinator::BeginSaving(Nanos now, Outbox* out) {
   phase_ = Phase::kSaving;
   wait_began_ = now;
   progress_.ForgetWork();
-  out->Send(messages_.To(Address::Of(ServerId{0}), MessageType::kSave));
+  out->Send(messages_.To(Saver(), MessageType::kSave));
 }
 
 void Coordinator::EndWell(Outbox* out) {

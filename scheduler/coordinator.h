@@ -64,6 +64,8 @@ struct CoordinatorOptions {
   uint32_t servers = 1;
   uint32_t workers = 1;
   uint32_t shards_per_server = 1;
+  uint32_t replicas = 1;      // of each shard, on as many servers
+  uint32_t idle_servers = 0;  // the last of them, which have replicas of others' shards alone
   uint64_t session = 1;        // random, nonzero; the shell draws it
   uint64_t config_digest = 0;  // a Hello with another one is refused
   // The policy's bits are promised: a Hello with another arithmetic than the first of its role is
@@ -91,6 +93,7 @@ struct CoordinatorOptions {
   bool needs_all_teams = false;
   bool ends_with_a_team = false;  // none goes on where one is gone
   bool beside_workers = false;    // server k is in the process of worker k
+  wire::ShardPlaces places() const { return {servers, shards_per_server, replicas, idle_servers}; }
   // Where training has diverged at a clock: what was set, and what to try. Null: nothing is said.
   std::function<std::string(Clock)> on_divergence;
 };
@@ -115,7 +118,8 @@ class Coordinator {
   void OnTimer(Nanos now, wire::TimerId timer, wire::Outbox* out);
 
   // A node is gone (heartbeats ceased; the checker calls it at will). A lost worker: the others go
-  // on with a new roster. A lost server, or the last worker: the job ends with kExitPeerLost.
+  // on with a new roster, as they do where each shard of a lost server has another replica. Else
+  // with a lost server, and with the last worker, the job ends with kExitPeerLost.
   // `heard`: the greatest epoch that was heard of it. Nothing happens where that is of the rank's
   // former holder, who is counted out already. `why`: what it said of it itself.
   void OnLost(Nanos now, wire::Address node, Epoch heard, wire::Outbox* out,
@@ -130,6 +134,8 @@ class Coordinator {
   // of a pair (scheduler/broken_links.h); the job ends where nobody can be spared.
   void SettleLinks(Nanos now, wire::Outbox* out);
   bool links_to_settle() const { return !broken_links_.empty(); }
+  // A server that has been told to end; false: some shard is nowhere else, and it is to stay.
+  bool OnServerLeaves(Nanos now, ServerId server, wire::Outbox* out);
   // Ends the job from outside (SIGTERM, Ctrl-C).
   void Abort(Nanos /*now*/, int32_t code, std::string reason, wire::Outbox* out) {
     if (!ended_.has_value()) End({code, std::move(reason)}, out);
@@ -203,6 +209,10 @@ class Coordinator {
   void BeginRunning(Nanos now, wire::Outbox* out);
   void AdmitNext(Nanos now, wire::Outbox* out);
   void AdvanceAdmission(Nanos now, wire::Outbox* out);
+  // The job ends with `why`, or its shards go on where their other replicas are.
+  void RemoveServer(Nanos now, ServerId server, wire::Notice why, wire::Outbox* out);
+  // Who gathers the model: the first server that is left.
+  wire::Address Saver() const;
   // Takes the worker out of registry and roster; the job ends with `if_none_left` if it was the
   // last that had started and is still needed.
   void RemoveWorker(Nanos now, WorkerId worker, wire::Notice if_none_left, wire::Outbox* out);

@@ -46,10 +46,17 @@ void Coordinator::SettleLinks(Nanos now, Outbox* out) {
   };
   while (const auto verdict = broken_links_.Judge(now, options_.link_patience_ns, lives)) {
     const Notice why = {kExitPeerLost, verdict->line};
-    if (!verdict->can_be_spared) return End(why, out);
+    const bool of_server = verdict->out.role == Role::kServer;
+    if (of_server && roster().chains.empty()) return End(why, out);
     const WorkerId worker{verdict->out.index};
     news_.Add(absl::StrCat(verdict->line, ": ", Spoken(verdict->out), " is counted out"));
     out->Send(messages_.Notice(verdict->out, MessageType::kShutdown, why));
+    if (of_server) {
+      nodes_.Remove(verdict->out);
+      RemoveServer(now, ServerId{verdict->out.index}, why, out);
+      if (ended_.has_value()) return;
+      continue;
+    }
     RemoveWorker(now, worker, {kExitPeerLost, absl::StrCat(verdict->line, "; no worker is left")},
                  out);
     if (ended_.has_value()) return;

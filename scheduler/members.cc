@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "glog/logging.h"
+#include "wire/membership/chains.h"
 #include "wire/membership/membership.h"
 
 namespace soapstone::scheduler {
@@ -18,6 +19,13 @@ Members::Members(uint32_t worker_count, uint32_t shards_per_server, uint32_t sea
 void Members::AddOriginal(wire::Member member, Epoch admitted) {
   member.admitted = admitted;
   roster_.workers.push_back(std::move(member));
+}
+
+bool Members::RemoveServer(ServerId server, Epoch epoch) {
+  if (roster_.chains.empty() || !wire::OnlyOn(roster_.chains, server).empty()) return false;
+  wire::RemoveServer(server, epoch, &roster_.chains);
+  std::erase_if(roster_.servers, [&](const auto& entry) { return entry.server == server; });
+  return true;
 }
 
 std::optional<uint32_t> Members::WholeTeam() const {

@@ -39,6 +39,10 @@ class Members {
   // The job's first nodes, ascending.
   void AddServer(wire::ServerEntry server) { roster_.servers.push_back(std::move(server)); }
   void AddOriginal(wire::Member member, Epoch admitted);
+  // Where the job keeps several replicas of its shards.
+  void SetChains(SharedList<wire::Chain> chains) { roster_.chains = std::move(chains); }
+  // Takes the server out, from `epoch` on. False, changing nothing: some shard is nowhere else.
+  bool RemoveServer(ServerId server, Epoch epoch);
 
   // Behind those who wait already: its rank, and where and by which key others reach it.
   void Enqueue(wire::Member newcomer) { joiners_.push_back(std::move(newcomer)); }

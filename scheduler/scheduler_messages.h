@@ -46,7 +46,8 @@ class SchedulerMessages {
     message.body = std::move(notice);
     return message;
   }
-  // A new epoch: its roster goes to every shard, server and member.
+  // A new epoch: its roster goes to every shard, server and member. Where shards have replicas
+  // their servers hand it to them.
   void Publish(const wire::Roster& roster, wire::Outbox* out) {
     ++epoch_;
     const auto send = [&](wire::Address to) {
@@ -54,7 +55,8 @@ class SchedulerMessages {
       message.body = roster;
       out->Send(std::move(message));
     };
-    for (uint32_t k = 0; k < shards_; ++k) send(wire::Address::Of(ShardId{k}));
+    const uint32_t shards = roster.chains.empty() ? shards_ : 0;
+    for (uint32_t k = 0; k < shards; ++k) send(wire::Address::Of(ShardId{k}));
     for (const wire::ServerEntry& entry : roster.servers) send(wire::Address::Of(entry.server));
     for (const wire::Member& member : roster.workers) send(wire::Address::Of(member.worker));
   }

@@ -7,6 +7,7 @@
 
 #include "base/ids.h"
 #include "wire/message.h"
+#include "wire/shard_places.h"
 
 namespace soapstone::scheduler {
 
@@ -18,18 +19,19 @@ class ServerReports {
     wire::ServerProgress progress;
   };
 
-  ServerReports(uint32_t workers, uint32_t shards_per_server)
-      : workers_(workers), shards_per_server_(shards_per_server) {}
+  ServerReports(uint32_t workers, wire::ShardPlaces places) : workers_(workers), places_(places) {}
 
   // False where it cannot be: of shards that are not the server's, or of more readers than the job
   // has workers. REQUIRES: what Validate (wire/frame.h) sees to.
   bool Record(Nanos now, ServerId server, const wire::ServerProgress& progress);
 
+  // It is gone: what others have of its shards is theirs to say.
+  void Forget(ServerId server) { all_.erase(server); }
   const std::map<ServerId, Report>& all() const { return all_; }
 
  private:
   uint32_t workers_;
-  uint32_t shards_per_server_;
+  wire::ShardPlaces places_;
   std::map<ServerId, Report> all_;
 };
 

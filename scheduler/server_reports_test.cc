@@ -16,7 +16,7 @@ wire::ShardReads Of(uint32_t shard, std::vector<wire::ReaderState> readers) {
 
 // Two shards a server, three workers.
 TEST(ServerReportsTest, TheLastOfEachServerIsKept) {
-  ServerReports reports(3, 2);
+  ServerReports reports(3, {.servers = 2, .shards_per_server = 2});
   const wire::ServerProgress early = {{Of(0, {}), Of(1, {})}};
   const wire::ServerProgress late = {{Of(0, {{WorkerId{2}, 6, 5, 3, 2}}), Of(1, {})}};
   EXPECT_TRUE(reports.Record(10, kServer, early));
@@ -30,7 +30,7 @@ TEST(ServerReportsTest, TheLastOfEachServerIsKept) {
 
 // One that lies changes nothing of what is known.
 TEST(ServerReportsTest, WhatCannotBeTheServersOwnIsNotTaken) {
-  ServerReports reports(3, 2);
+  ServerReports reports(3, {.servers = 2, .shards_per_server = 2});
   const wire::ServerProgress good = {{Of(2, {{WorkerId{0}, 1, 1}})}};
   ASSERT_TRUE(reports.Record(10, kOtherServer, good));
   EXPECT_FALSE(reports.Record(11, kOtherServer, {{Of(1, {})}}));  // the other server's

@@ -70,8 +70,9 @@ absl::Status Identity::CheckKeys(const wire::Received& received, const Way& way)
     return said(", with another role's key");
   }
   if (!IsOfHolder(received, way)) return said(", by another process");
-  const bool of_shard = from.role == wire::Role::kShard && shards_per_server_ > 0;
-  if (of_shard && from.index / shards_per_server_ != received.sender.index) {
+  const bool of_shard = from.role == wire::Role::kShard;
+  const ServerId server{received.sender.index};
+  if (of_shard && !places_.MayBeOn(server, ShardId{from.index})) {
     return said(", which has no such shard");
   }
   return absl::OkStatus();

@@ -9,14 +9,15 @@
 #include "absl/status/statusor.h"
 #include "wire/frame.h"
 #include "wire/message.h"
+#include "wire/shard_places.h"
 
 namespace soapstone::transport {
 
 class Identity {
  public:
-  // `shards_per_server`: shard k is of server k / shards_per_server; 0: nobody's in particular.
-  explicit Identity(wire::FrameLimits limits, uint32_t shards_per_server = 0)
-      : limits_(limits), shards_per_server_(shards_per_server) {}
+  // `places`: for which shards a server may speak.
+  explicit Identity(wire::FrameLimits limits, wire::ShardPlaces places = {})
+      : limits_(limits), places_(places) {}
 
   void SetSelf(wire::Address self) { self_ = self; }
   void SetSession(uint64_t session) { session_ = session; }
@@ -56,7 +57,7 @@ class Identity {
   static bool IsOfHolder(const wire::Received& received, const Way& way);
 
   wire::FrameLimits limits_;
-  uint32_t shards_per_server_;
+  wire::ShardPlaces places_;
   wire::Address self_;
   uint64_t session_ = 0;
   bool requires_keys_ = false;

@@ -184,7 +184,7 @@ TEST(IdentityTest, WithKeysEachSpeaksInItsRoleWhatThatMaySay) {
   server.RequireKeys();
   for (const Role key : {Role::kNone, Role::kScheduler, Role::kServer, Role::kWorker}) {
     for (const Role name : kKeyed) {
-      for (uint8_t number = 1; number <= static_cast<uint8_t>(MessageType::kMayLeave); ++number) {
+      for (uint8_t number = 1; number <= static_cast<uint8_t>(MessageType::kRecorded); ++number) {
         const auto type = static_cast<MessageType>(number);
         const bool of_scheduler = std::count(std::begin(kSaidByTheSchedulerAlone),
                                              std::end(kSaidByTheSchedulerAlone), type) > 0;
@@ -241,7 +241,7 @@ TEST(IdentityTest, WithKeysWhoHasNoRankSaysHelloAndWhichKeyIsToHaveOne) {
 }
 
 TEST(IdentityTest, WithKeysAServerSpeaksForItsOwnShards) {
-  Identity worker({}, /*shards_per_server=*/2);
+  Identity worker({}, {.shards_per_server = 2});
   worker.SetSelf(kWorker);
   worker.SetSession(9);
   const auto takes = [&](const Identity& at, uint32_t shard) {

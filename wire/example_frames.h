@@ -71,7 +71,8 @@ inline Roster ExampleRoster(const std::string& key) {
           5,
           2,
           {{3, {4, 0, 2, 1, 1}}, {9, {1, 1, 2, 0, 4}}},
-          8};
+          8,
+          {{{{ServerId{1}, 3}, {ServerId{0}, 9}}}, {{{ServerId{0}, 1}}}}};
 }
 
 inline std::vector<Message> HandMadeExamples() {
@@ -108,6 +109,8 @@ inline std::vector<Message> HandMadeExamples() {
       Example(MessageType::kCaptured, {}),
       Example(MessageType::kAskLeave, {}),
       Example(MessageType::kMayLeave, {}),
+      Example(MessageType::kRecord, Record{1, 2, 3, 4, -5}, payload),
+      Example(MessageType::kRecorded, Recorded{6, 7}),
       Example(MessageType::kLinkLost, LostLink{Address::Of(ServerId{2}), "why"}),
       Example(MessageType::kPush, {}, payload),
       Example(MessageType::kClock, {}),

@@ -1,5 +1,6 @@
 #include "wire/frame_bodies.h"
 
+#include <algorithm>
 #include <optional>
 #include <utility>
 #include <vector>
@@ -109,6 +110,13 @@ struct BodyWriter {
       entry->mutable_micro_batches()->Add(shares.micro_batches.begin(), shares.micro_batches.end());
     }
     out->set_share_lead(body.share_lead);
+    for (const Chain& chain : body.chains) {
+      frame::Chain* entry = out->add_chains();
+      for (const Link& link : chain.links) {
+        entry->add_servers(Index(link.server));
+        entry->add_since(link.since);
+      }
+    }
   }
   void operator()(const Progress& body) const {
     frame::Progress* out = header->mutable_progress();
@@ -219,6 +227,13 @@ Body ReadRoster(const frame::Roster& in) {
          .micro_batches = {entry.micro_batches().begin(), entry.micro_batches().end()}});
   }
   body.share_lead = in.share_lead();
+  for (const frame::Chain& entry : in.chains()) {
+    Chain chain;
+    for (int i = 0; i < std::min(entry.servers_size(), entry.since_size()); ++i) {
+      chain.links.push_back({.server = ServerId{entry.servers(i)}, .since = entry.since(i)});
+    }
+    body.chains.push_back(std::move(chain));
+  }
   return body;
 }
 

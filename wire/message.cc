@@ -90,6 +90,14 @@ struct BodyAdder {
       for (uint32_t micro_batches : shares.micro_batches) f->Add(micro_batches);
     }
     f->Add(body.share_lead);
+    f->Add(body.chains.size());
+    for (const Chain& chain : body.chains) {
+      f->Add(chain.links.size());
+      for (const Link& link : chain.links) {
+        f->Add(link.server);
+        f->Add(link.since);
+      }
+    }
   }
   void operator()(const Progress& body) const {
     f->Add(body.clock);

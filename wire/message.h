@@ -19,6 +19,7 @@
 #include "base/memory/buffer.h"
 #include "base/memory/shared_list.h"
 #include "wire/checkpoint_bodies.h"
+#include "wire/replication_bodies.h"
 
 namespace soapstone::wire {
 
@@ -85,6 +86,8 @@ enum class MessageType : uint8_t {
   kAskLeave = 42,     // server, worker -> scheduler: it has to leave. Where the job stops for that,
                       // with a checkpoint, it goes on until then
   kMayLeave = 43,     // scheduler -> worker that has asked: the job goes on without it
+  kRecord = 44,       // replica -> the next of its chain: a message it has taken. Body Record.
+  kRecorded = 45,     // the last of a chain -> its head. Body Recorded.
   // server, worker -> scheduler: in a strict job the guarantee was broken. Body Notice.
   kBroken = 17,
   kNotFinite = 18,  // worker, shard -> scheduler: at `clock` training diverged. Body NotFinite.
@@ -177,7 +180,7 @@ struct Shares {
   friend bool operator==(const Shares&, const Shares&) = default;
 };
 
-// Shard k is hosted by server k / shards_per_server.
+// Shard k is hosted by server k / shards_per_server, or as its chain says (HeadOf).
 struct Roster {
   SharedList<Member> workers;        // ascending by worker
   std::vector<ServerEntry> servers;  // ascending by server
@@ -188,6 +191,7 @@ struct Roster {
   // binds itself to begin no clock from b = its next clock + share_lead on, until a roster with 0
   // comes; it acknowledges with b. The new shares hold from max b on: nobody has begun that clock.
   Clock share_lead = 0;
+  SharedList<Chain> chains;  // by shard; none: each is on one server
   friend bool operator==(const Roster&, const Roster&) = default;
 };
 
@@ -436,7 +440,8 @@ struct Block {
 using Body =
     std::variant<std::monostate, Hello, Welcome, Roster, Progress, Evaluation, Saved, Notice,
                  Parcel, WorkerSet, NotFinite, LostLink, SlowWork, Push, Completion, Pull,
-                 PullReply, Save, Slices, ServerProgress, Block, Written, Bound>;
+                 PullReply, Save, Slices, ServerProgress, Block, Written, Bound, Record,
+                 Recorded>;
 
 struct Message {
   MessageType type = MessageType::kNone;

@@ -74,6 +74,11 @@ constexpr TypeRule kTypes[] = {
     {.type = MessageType::kCaptured, .name = "captured"},
     {.type = MessageType::kAskLeave, .name = "ask-leave"},
     {.type = MessageType::kMayLeave, .name = "may-leave"},
+    {.type = MessageType::kRecord,
+     .name = "record",
+     .body = kBodyIndex<Record>,
+     .payload = true},
+    {.type = MessageType::kRecorded, .name = "recorded", .body = kBodyIndex<Recorded>},
     {.type = MessageType::kShutdown, .name = "shutdown", .body = kBodyIndex<Notice>},
     {.type = MessageType::kBroken, .name = "broken", .body = kBodyIndex<Notice>},
     {.type = MessageType::kNotFinite, .name = "not-finite", .body = kBodyIndex<NotFinite>},
@@ -222,7 +227,30 @@ struct BodyCheck {
       SOAP_RETURN_IF_ERROR(CheckKey(entry.key, "roster: no key of a process"));
       last = Index(entry.server);
     }
+    SOAP_RETURN_IF_ERROR(CheckChains(roster));
     return CheckShares(roster);
+  }
+
+  // Who looks for a shard's server finds one, in the roster.
+  absl::Status CheckChains(const Roster& roster) const {
+    const uint64_t shards = uint64_t{roster.shards_per_server} * limits.roster_entries_max;
+    if (roster.chains.size() > shards) return Invalid("roster: too many chains");
+    const auto listed = [&roster](ServerId server) {
+      return std::ranges::binary_search(roster.servers, server, {}, &ServerEntry::server);
+    };
+    for (const Chain& chain : roster.chains) {
+      if (chain.links.empty()) return Invalid("roster: a shard that nobody has");
+      if (chain.links.size() > roster.servers.size()) return Invalid("roster: chain too long");
+      for (size_t i = 0; i < chain.links.size(); ++i) {
+        const ServerId server = chain.links[i].server;
+        if (!listed(server)) return Invalid("roster: a replica on no server");
+        const auto same = [server](const Link& link) { return link.server == server; };
+        if (std::any_of(chain.links.begin(), chain.links.begin() + i, same)) {
+          return Invalid("roster: two replicas of a shard on one server");
+        }
+      }
+    }
+    return absl::OkStatus();
   }
 
   absl::Status CheckShares(const Roster& roster) const {

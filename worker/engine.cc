@@ -30,7 +30,8 @@ Engine::Engine(EngineOptions options)
     : options_(std::make_shared<const EngineOptions>(std::move(options))),
       schedule_(options_),
       pulls_(options_),
-      watch_(options_->patience_ns, options_->layout->shard_count()),
+      asked_{PullWatch(options_->patience_ns, options_->layout->shard_count()),
+             Unanswered(options_->says_again ? options_->layout->shard_count() : 0)},
       takeover_(options_),
       team_{TeamBlocks(options_), TeamTakeover(options_)},
       replies_(options_->policy, options_->layout->shard_count(), RowBytes(*options_->layout),
@@ -72,7 +73,9 @@ void Engine::OnRoster(Nanos now, const Message& message, EngineOutput out) {
   const auto* roster = std::get_if<wire::Roster>(&message.body);
   if (roster == nullptr || message.epoch <= epoch_) return;
   epoch_ = message.epoch;
-  roster_ = std::make_shared<const wire::Roster>(*roster);
+  const auto before =
+      std::exchange(roster_, std::make_shared<const wire::Roster>(*roster));
+  if (before != nullptr) SayAgain(*before, out);
   schedule_.OnRoster(*roster_);
   const wire::Member* me = FindMember(*roster_, options_->id);
   if (me != nullptr) team_.blocks.OnAdmitted(me->admitted);
@@ -115,10 +118,11 @@ bool Engine::FitsLayout(ShardId shard, const Message& reply) {
 
 void Engine::OnPullReply(Nanos now, const Message& reply, EngineOutput out) {
   const std::optional<ShardId> home = options_->ShardAt(reply.from);
-  if (!home.has_value() || !FitsLayout(*home, reply)) return;
+  if (!home.has_value() || IsOfFormerHead(*home, reply) || !FitsLayout(*home, reply)) return;
   const ShardId shard = *home;
   if (HoldsLoads()) return team_.takeover.Defer(shard, reply);
   replies_.OnReply(Index(shard), reply);
+  asked_.unanswered.OnAnswered(shard, reply);
   const Clock next = main_.has_value() ? main_->read_clock() + 1 : schedule_.shard_clock();
   if (pulls_.KeepEarly(shard, next, reply) || !main_.has_value()) return;
   const bool late = reply.clock < main_->read_clock();
@@ -129,7 +133,7 @@ void Engine::OnPullReply(Nanos now, const Message& reply, EngineOutput out) {
     // The answer to a pull that was sent before another shard's answer let us go on from later.
     PullAgain(shard, out);
   }
-  if (!watch_.TakeSurplus(*main_, shard, reply)) TakeReply(now, shard, reply, out);
+  if (!asked_.watch.TakeSurplus(*main_, shard, reply)) TakeReply(now, shard, reply, out);
 }
 
 void Engine::TakeReply(Nanos now, ShardId shard, const Message& reply, EngineOutput out) {
@@ -149,7 +153,7 @@ void Engine::TakeReply(Nanos now, ShardId shard, const Message& reply, EngineOut
     return;
   }
   pulls_.Take(shard, reply, &progress_);
-  watch_.OnAnswered(now, shard);
+  asked_.watch.OnAnswered(now, shard);
   run.Answer(shard);
   Advance(now, out);
 }
@@ -172,7 +176,7 @@ void Engine::OnBlock(Nanos now, const Message& message, EngineOutput out) {
 
 void Engine::PullAgain(ShardId shard, EngineOutput out) {
   if (!main_->IsOutstanding(shard)) return;
-  out.outbox->Send(MessageFor(&*main_, main_->program().pulls[Index(shard)]));
+  Say(shard, MessageFor(&*main_, main_->program().pulls[Index(shard)]), out);
 }
 
 bool Engine::waits() const {
@@ -184,7 +188,7 @@ bool Engine::waits() const {
 }
 
 void Engine::OnTimer(Nanos now, EngineOutput out) {
-  const PullWatch::Repeats repeats = watch_.OnTimer(now, main_.has_value() ? &*main_ : nullptr);
+  const PullWatch::Repeats repeats = asked_.watch.OnTimer(now, main_.has_value() ? &*main_ : nullptr);
   for (const ShardId shard : repeats.shards) PullAgain(shard, out);
   if (repeats.timer.has_value()) out.outbox->SetTimer(kWatch, *repeats.timer);
 }
@@ -192,7 +196,7 @@ void Engine::OnTimer(Nanos now, EngineOutput out) {
 wire::Progress Engine::ProgressAt(Nanos now) const {
   wire::Progress progress = progress_;
   std::optional<PullWatch::Wait> wait;
-  if (main_.has_value()) wait = watch_.Longest(now, *main_);
+  if (main_.has_value()) wait = asked_.watch.Longest(now, *main_);
   if (!wait.has_value()) {
     if (main_.has_value()) progress.waiting = team_.blocks.WaitsFor(now);
     return progress;
@@ -270,7 +274,7 @@ void Engine::Begin(Nanos now, std::shared_ptr<const Program> program, EngineOutp
   const bool unasked = options_->policy.subscribed() && kind == Program::Kind::kStep &&
                        !schedule_.IsFirst(main_->clock());
   pulls_.Begin(now, unasked);
-  watch_.OnRunBegun();
+  asked_.watch.OnRunBegun();
   Advance(now, out);
 }
 
@@ -340,17 +344,23 @@ void Engine::IssueToNetwork(Nanos now, ProgramRun* run, uint32_t index, EngineOu
     if (last || run->shard_clock() + 1 >= schedule_.bound()) return run->Satisfy(index);
     pulls_.OnAskedAhead(ahead->shard, run->shard_clock() + 1);
   }
-  out.outbox->Send(MessageFor(run, index));
+  const bool to_seat = As<SendBlock>(instruction) != nullptr;
+  Message message = MessageFor(run, index);
+  if (to_seat) {
+    out.outbox->Send(std::move(message));
+  } else {
+    Say(ShardOf(std::get<NetworkInstruction>(instruction.what)), std::move(message), out);
+  }
   run->Satisfy(index);
 }
 
 void Engine::IssuePull(Nanos now, ProgramRun* run, uint32_t index, ShardId shard,
                        EngineOutput out) {
   pulls_.OnDue(now);
-  const std::optional<Nanos> timer = watch_.OnAsked(now, shard);
+  const std::optional<Nanos> timer = asked_.watch.OnAsked(now, shard);
   if (timer.has_value()) out.outbox->SetTimer(kWatch, *timer);
   if (!pulls_.IsComing(*run, shard)) {
-    out.outbox->Send(MessageFor(run, index));
+    Say(shard, MessageFor(run, index), out);
   } else if (!HoldsLoads() && pulls_.TakeEarly(shard, run->read_clock(), &progress_)) {
     run->Satisfy(index);
   }
@@ -407,7 +417,7 @@ Message Engine::MessageFor(ProgramRun* run, uint32_t index) {
 
 void Engine::EndRun(Nanos now, EngineOutput out) {
   const Program::Kind kind = main_->program().kind;
-  watch_.OnRunEnded(main_->read_clock());
+  asked_.watch.OnRunEnded(main_->read_clock());
   pulls_.End();
   main_.reset();
   schedule_.OnEnd(kind);
@@ -458,7 +468,8 @@ void Engine::AddTo(Fingerprint* f) const {
   f->Add(main_.has_value());
   if (main_.has_value()) main_->AddTo(f);
   pulls_.AddTo(f);
-  watch_.AddTo(f);
+  asked_.watch.AddTo(f);
+  asked_.unanswered.AddTo(f);
   takeover_.AddTo(f);
   if (options_->seat == nullptr) return;
   team_.blocks.AddTo(f);

@@ -22,6 +22,8 @@
 //  5. Values that are not here `patience_ns` after they were asked for, or twice what answers take
 //     lately, are asked for again, each time after twice as long: a read that is repeated is a
 //     read, and of two answers the later is dropped.
+//  6. Where a shard goes on at another server, all is said again that no answer of the shard's
+//     stands for (unanswered.h), before anything new.
 // Single-threaded; keeps pointers only to shared immutable values. Never blocks, never sleeps.
 #pragma once
 
@@ -45,6 +47,7 @@
 #include "worker/takeover.h"
 #include "worker/team_blocks.h"
 #include "worker/team_takeover.h"
+#include "worker/unanswered.h"
 
 namespace soapstone::worker {
 
@@ -97,6 +100,8 @@ class Engine {
   void OnReject(const wire::Message& message);
   void OnPullReply(Nanos now, const wire::Message& reply, EngineOutput out);
   void OnBlock(Nanos now, const wire::Message& message, EngineOutput out);
+  // Of who had the shard's messages before: what it stands for is said again already.
+  bool IsOfFormerHead(ShardId shard, const wire::Message& reply) const;
   // False: it has other frames than the layout, which is a failure.
   bool FitsLayout(ShardId shard, const wire::Message& reply);
   // An answer to the run in hand, of no later clock.
@@ -134,6 +139,10 @@ class Engine {
   // The rounds went on without us: goes on from `clock`, which is later. False: that is the end of
   // the run.
   bool FastForward(Clock clock, EngineOutput out);
+  // A push, a clock or a pull, to be said again where it may be lost.
+  void Say(ShardId shard, wire::Message message, EngineOutput out);
+  // After a roster, to shards that another server has now.
+  void SayAgain(const wire::Roster& before, EngineOutput out);
   // Asks again, for the clock that the run has come to, where an answer is outstanding.
   void PullAgain(ShardId shard, EngineOutput out);
   void SayEnd(EngineOutput out);
@@ -150,7 +159,11 @@ class Engine {
   uint64_t next_run_ = 1;
   std::optional<ProgramRun> main_;  // what the schedule has said
   Pulls pulls_;                     // of main_
-  PullWatch watch_;                 // of main_
+  struct Asked {
+    PullWatch watch;  // of main_
+    Unanswered unanswered;
+  };
+  Asked asked_;
   Takeover takeover_;
   struct TeamParts {
     TeamBlocks blocks;

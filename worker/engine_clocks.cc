@@ -43,7 +43,7 @@ void Engine::SayEnd(EngineOutput out) {
     message.to = options_->HomeOf(ShardId{k});
     message.clock = schedule_.clock();
     message.body = wire::Completion{};
-    out.outbox->Send(std::move(message));
+    Say(ShardId{k}, std::move(message), out);
   }
 }
 

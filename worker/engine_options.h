@@ -35,6 +35,14 @@ struct SeatOptions {
   std::vector<Clock> own_lags;  // by shard: the most by which a seat that holds it does
 };
 
+// What an engine does wrong, for tests that have to find it.
+enum class EngineFault : uint8_t {
+  kNone,
+  kPullAlone,  // to a shard's new head it says its pull again, and nothing else
+  kNothing,    // it says nothing again
+  kFormerHead,  // it takes what a shard's former head has answered
+};
+
 struct EngineOptions {
   WorkerId id{};
   std::shared_ptr<const wire::Layout> layout;  // decentralised policies: of one shard, the peer
@@ -47,6 +55,8 @@ struct EngineOptions {
   // A gradient that is not finite is left out by the device, and counted; else it ends the job.
   bool skip_not_finite = false;
   Nanos patience_ns = 5 * kSecond;          // with values that were asked for
+  bool says_again = false;  // shards have replicas: what no answer stands for is kept
+  EngineFault fault = EngineFault::kNone;
   std::shared_ptr<const SeatOptions> seat;  // null: the worker runs the whole model
 
   // Each shard's values are loaded when the forward pass comes to them.

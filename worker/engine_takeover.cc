@@ -93,7 +93,7 @@ void Engine::TakeEarlyValues(Nanos now, EngineOutput out) {
     const ShardId shard{k};
     if (!main_->IsOutstanding(shard)) continue;
     if (!pulls_.TakeEarly(shard, main_->read_clock(), &progress_)) continue;
-    watch_.OnAnswered(now, shard);
+    asked_.watch.OnAnswered(now, shard);
     main_->Answer(shard);
   }
   Advance(now, out);

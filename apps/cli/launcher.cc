@@ -382,7 +382,8 @@ void Launcher::OnEnded(const Launched& child) {
   const bool told_to = !ending.by_signal && ending.number != kExitInternal &&
                        ending.number != kExitConfig && IsDocumented(ending.number);
   const bool is_worker = absl::StartsWith(child.name(), "worker");
-  if (is_worker && training_) {
+  const bool can_go_on = is_worker || options_.config.cluster().replicas() > 1;
+  if (can_go_on && training_) {
     // The scheduler decides whether the rest go on.
     if (!told_to) console_->Line(absl::StrCat(child.label(), ": ", ending.ToString()));
   } else if (told_to) {

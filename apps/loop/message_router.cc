@@ -15,6 +15,13 @@ wire::Address MessageRouter::NodeOf(wire::Address to, uint32_t shards_per_server
   return wire::Address::Of(wire::ServerOf(ShardId{to.index}, shards_per_server));
 }
 
+wire::Address MessageRouter::NodeOf(wire::Address to) const {
+  if (to.role != wire::Role::kShard || to.index >= chains_.size()) {
+    return NodeOf(to, shards_per_server_);
+  }
+  return wire::Address::Of(chains_[to.index].links.front().server);
+}
+
 bool MessageRouter::TrySend(wire::Address node, const wire::Message& message) {
   const auto alias = aliases_.find(node);
   absl::Status status = transport_->Send(alias != aliases_.end() ? alias->second : node, message);
@@ -100,6 +107,16 @@ void MessageRouter::SetAlias(wire::Address node, wire::Address at) {
 }
 
 void MessageRouter::Follow(const wire::Roster& roster) {
+  // Of servers that are counted out nobody waits for anything; those who speak to them have heard.
+  for (const wire::Chain& chain : chains_) {
+    for (const wire::Link& link : chain.links) {
+      const auto listed = [&](const auto& entry) { return entry.server == link.server; };
+      if (std::ranges::any_of(roster.servers, listed)) continue;
+      Forget(wire::Address::Of(link.server));
+      lost_.insert(wire::Address::Of(link.server));
+    }
+  }
+  chains_ = roster.chains;
   for (const wire::ServerEntry& entry : roster.servers) {
     transport_->SetHolder(wire::Address::Of(entry.server), entry.key);
   }

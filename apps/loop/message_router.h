@@ -9,6 +9,7 @@
 #include <optional>
 #include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "base/memory/memory_limit.h"
@@ -41,11 +42,13 @@ class MessageRouter {
   void SetSelf(wire::Address self) { self_ = self; }
   // `node` was welcomed under the temporary address `at`; it is reached there while that works.
   void SetAlias(wire::Address node, wire::Address at);
-  // Who has which rank by the roster, of which the transport hears. Workers that are members no
+  // Where shards are by the roster, and who has which rank, of which the transport hears. Workers that are members no
   // more, and ranks that have other holders now: what waits for the former ones is dropped, that
   // they were given up does not count, and the next ConnectWorkers connects anew, be it to the same
   // port. Call it before that. Others hear it by SetAlias.
   void Follow(const wire::Roster& roster);
+  // Where shards are, alone.
+  void SetChains(SharedList<wire::Chain> chains) { chains_ = std::move(chains); }
 
   // Sends or queues one message. Never blocks.
   void Send(wire::Message message);
@@ -60,7 +63,8 @@ class MessageRouter {
   // Of the node for which most waits; empty: nothing does.
   std::optional<Backlog> Greatest() const;
   // The node that takes messages for `to`: a shard's server, a peer's worker, else itself.
-  wire::Address NodeOf(wire::Address to) const { return NodeOf(to, shards_per_server_); }
+  // By the newest roster that was followed.
+  wire::Address NodeOf(wire::Address to) const;
   static wire::Address NodeOf(wire::Address to, uint32_t shards_per_server);
   // Nodes lost since the last call: by invariant 2, or since they cannot be connected to.
   std::vector<transport::LostNode> TakeLost();
@@ -93,6 +97,7 @@ class MessageRouter {
   std::map<wire::Address, Queue> waiting_;  // never an empty queue
   std::map<wire::Address, std::string> endpoints_;
   std::map<WorkerId, Epoch> admitted_;
+  SharedList<wire::Chain> chains_;
   std::set<wire::Address> lost_;
   std::vector<transport::LostNode> to_tell_;  // of them
   std::set<wire::MessageType> refused_;       // by our own checks; each kind is said once

@@ -23,9 +23,9 @@ constexpr absl::Duration kWriterPatience = absl::Seconds(10);
 
 }  // namespace
 
-ShardThread::ShardThread(std::unique_ptr<server::Shard> shard, MessageInbox* out,
+ShardThread::ShardThread(std::unique_ptr<server::Replica> replica, MessageInbox* out,
                          std::function<void()> wake, ShardThreadOptions options)
-    : shard_(std::move(shard)),
+    : replica_(std::move(replica)),
       made_(true),
       serving_(true),
       in_(kInboxMax),
@@ -49,7 +49,7 @@ ShardThread::ShardThread(ShardMaker make, MessageInbox* out, std::function<void(
 }
 
 void ShardThread::Make() {
-  shard_ = make_(&progress_);
+  replica_ = make_(&progress_);
   if (!progress_.wanted.load(std::memory_order_relaxed)) return;
   made_.store(true, std::memory_order_release);
   wake_();
@@ -92,15 +92,15 @@ std::string ShardThread::WhatItDoes() const {
   return absl::StrCat(what, " of clock ", busy_clock_.load(std::memory_order_relaxed));
 }
 
-const server::Shard& ShardThread::Join() {
+const server::Replica& ShardThread::Join() {
   progress_.wanted = false;
   in_.Close();
   if (thread_.joinable()) thread_.join();
-  return *shard_;
+  return *replica_;
 }
 
 std::vector<server::Snapshot> ShardThread::TakeSnapshots() {
-  if (options_.taker.has_value()) snapshots_.push_back(options_.taker->Last(shard_->store()));
+  if (options_.taker.has_value()) snapshots_.push_back(options_.taker->Last(replica_->shard().store()));
   return std::move(snapshots_);
 }
 
@@ -111,19 +111,20 @@ std::shared_ptr<const ShardStatus> ShardThread::AskStatus() {
 }
 
 void ShardThread::SayStatus() {
-  if (!status_asked_.exchange(false, std::memory_order_relaxed)) return;
-  const server::Ledger::Row all = shard_->ledger().Total();
-  status_.Set({.stats = shard_->stats(),
+  if (!status_asked_.exchange(false, std::memory_order_relaxed) || !replica_->is_head()) return;
+  const server::Shard& shard = replica_->shard();
+  const server::Ledger::Row all = shard.ledger().Total();
+  status_.Set({.stats = shard.stats(),
                .read_lags = all.read_lags,
                .stalenesses = all.stalenesses,
                .violations = all.violations,
-               .held_bytes = shard_->held_bytes(),
-               .reads = shard_->Reads(NodeLoop::Now())});
+               .held_bytes = shard.held_bytes(),
+               .reads = shard.Reads(NodeLoop::Now())});
 }
 
 void ShardThread::Run() {
   LOG_IF(WARNING, options_.cpu.has_value() && !StayOn(*options_.cpu))
-      << "shard " << Index(shard_->id()) << ": its thread cannot stay on CPU " << *options_.cpu;
+      << "shard " << Index(replica_->shard().id()) << ": its thread cannot stay on CPU " << *options_.cpu;
   BoundedInbox<Arrival>::Items arrivals;
   while (true) {
     SayStatus();
@@ -156,14 +157,15 @@ void ShardThread::NoteHandled(timeline::Event handled) {
 }
 
 void ShardThread::LookAtOrder() {
-  const consistency::Policy& policy = shard_->policy();
+  const server::Shard& shard = replica_->shard();
+  const consistency::Policy& policy = shard.policy();
   const bool rounds = server::ChangesByRounds(policy.traits());
   const std::optional<Clock> due =
-      order_.Look(policy.Frontier(), rounds ? kNoClock : shard_->newest_push());
+      order_.Look(policy.Frontier(), rounds ? kNoClock : shard.newest_push());
   const std::optional<Clock> missed = order_.TakeMissed();
   if (!due.has_value() && !missed.has_value()) return;
   wire::Message said;
-  said.from = wire::Address::Of(shard_->id());
+  said.from = wire::Address::Of(shard.id());
   said.to = wire::Address::Scheduler();
   if (missed.has_value()) {
     said.type = wire::MessageType::kWritten;
@@ -172,10 +174,10 @@ void ShardThread::LookAtOrder() {
     said.type = wire::MessageType::kCaptured;
     said.clock = *due;
     server::Capture capture = {.clock = *due,
-                               .slices = shard_->store().Capture(),
-                               .tables = shard_->store().CaptureTables()};
+                               .slices = shard.store().Capture(),
+                               .tables = shard.store().CaptureTables()};
     captured_ = capture.tables;
-    options_.captures(shard_->id(), std::move(capture));
+    options_.captures(shard.id(), std::move(capture));
   }
   outbox_.Send(std::move(said));
 }
@@ -197,28 +199,29 @@ bool ShardThread::Handle(Nanos now, Arrival arrival) {
   arrival.message.queued_ns = now - arrival.at;
   timeline::Event handled;
   if (options_.events != nullptr) handled = HandledEvent(arrival.message, now);
-  shard_->OnMessage(now, std::move(arrival.message), &outbox_);
+  replica_->OnMessage(now, std::move(arrival.message), &outbox_);
   if (options_.events != nullptr) NoteHandled(handled);
-  if (options_.strict && shard_->ledger().first_violation().has_value()) {
+  const bool broken = options_.strict && replica_->shard().ledger().first_violation().has_value();
+  if (broken || replica_->failure().has_value()) {
     broken_ = true;
     in_.Close();
     wake_();
     return false;
   }
   if (options_.taker.has_value()) {
-    auto snapshot = options_.taker->Look(NodeLoop::Now(), shard_->store());
+    auto snapshot = options_.taker->Look(NodeLoop::Now(), replica_->shard().store());
     if (snapshot.has_value()) snapshots_.push_back(*std::move(snapshot));
   }
   return SendAll();
 }
 
 bool ShardThread::SendAll() {
-  if (options_.captures) LookAtOrder();
+  if (options_.captures && replica_->is_head()) LookAtOrder();
   if (outbox_.messages.empty()) return true;
   for (wire::Message& answer : outbox_.messages) {
     if (out_->Put(std::move(answer), SteadyNow() + kAnswerPatience)) continue;
     LOG_IF(ERROR, !out_->closed())
-        << "shard " << Index(shard_->id()) << ": its server takes no answers";
+        << "shard " << Index(replica_->shard().id()) << ": its server takes no answers";
     in_.Close();
     return false;
   }

@@ -20,6 +20,7 @@
 #include "base/ids.h"
 #include "base/memory/bounded_inbox.h"
 #include "observe/status/published.h"
+#include "server/replica/replica.h"
 #include "server/shard/shard.h"
 #include "server/store/capture.h"
 #include "server/store/snapshot.h"
@@ -35,7 +36,7 @@ struct ShardProgress {
   std::atomic<uint64_t> done_bytes{0};
   std::atomic<bool> wanted{true};
 };
-using ShardMaker = std::function<std::unique_ptr<server::Shard>(ShardProgress*)>;
+using ShardMaker = std::function<std::unique_ptr<server::Replica>(ShardProgress*)>;
 
 // Takes a shard's part of a checkpoint and has it written; never waits. The thread that handles the
 // shard's messages calls it.
@@ -67,14 +68,14 @@ struct ShardStatus {
 class ShardThread {
  public:
   // `wake` makes the loop look into `out`; any thread may call it.
-  ShardThread(std::unique_ptr<server::Shard> shard, MessageInbox* out, std::function<void()> wake,
+  ShardThread(std::unique_ptr<server::Replica> replica, MessageInbox* out, std::function<void()> wake,
               ShardThreadOptions options = {});
   // The shard is what `make` returns, on a thread.
   ShardThread(ShardMaker make, MessageInbox* out, std::function<void()> wake,
               ShardThreadOptions options = {});
   ~ShardThread() { Join(); }
 
-  // A strict shard has broken its guarantee, and its thread has ended.
+  // A strict shard has broken its guarantee, or its replica has failed, and its thread has ended.
   bool broken() const { return broken_; }
   // Never waits. False when its thread has ended, or far too much is queued.
   bool Put(Nanos now, wire::Message message);
@@ -83,8 +84,8 @@ class ShardThread {
   // So much is queued that the loop shall bring it no more than it takes.
   bool behind() const;
 
-  // Its counters as they were when it last looked up after this was asked; null: not made yet. Does
-  // not wait.
+  // Its counters as they were when it last looked up after this was asked; null: not made yet, or
+  // another server has the shard's messages. Does not wait.
   std::shared_ptr<const ShardStatus> AskStatus();
 
   bool made() const { return made_.load(std::memory_order_acquire); }
@@ -95,7 +96,7 @@ class ShardThread {
 
   // Handles what is queued, then ends the thread; gives up making the shard. It may be looked at
   // afterwards; if it was not made(), for its id only.
-  const server::Shard& Join();
+  const server::Replica& Join();
   // Those taken, and the end. REQUIRES: joined.
   std::vector<server::Snapshot> TakeSnapshots();
 
@@ -126,7 +127,7 @@ class ShardThread {
 
   ShardMaker make_;
   ShardProgress progress_;
-  std::unique_ptr<server::Shard> shard_;  // the loop's once made_ is seen, or joined
+  std::unique_ptr<server::Replica> replica_;  // the loop's once made_ is seen, or joined
   std::atomic<bool> made_{false};
   bool serving_ = false;  // by the loop: made, and what came before is handled
   std::vector<server::Snapshot> snapshots_;

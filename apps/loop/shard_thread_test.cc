@@ -23,18 +23,20 @@ namespace {
 using testing::ElementsAre;
 using testing::IsEmpty;
 
-std::unique_ptr<server::Shard> OneShard() {
+std::unique_ptr<server::Replica> OneShard() {
   const auto layout =
       std::make_shared<const wire::Layout>(*wire::Layout::Build({{"p", {4}, {}}}, {}));
-  return std::make_unique<server::Shard>(
-      server::ShardOptions{.id = ShardId{0},
-                           .layout = layout,
-                           .policy = *consistency::ParsePolicy("async"),
-                           .final_clock = 1},
-      server::Store(server::TensorStoreOptions{.layout = layout,
-                                               .shard = ShardId{0},
-                                               .optimizer = *compute::ParseOptimizer("sgd"),
-                                               .total_clocks = 1}));
+  return std::make_unique<server::Replica>(
+      server::ReplicaOptions(),
+      server::Shard(
+          server::ShardOptions{.id = ShardId{0},
+                               .layout = layout,
+                               .policy = *consistency::ParsePolicy("async"),
+                               .final_clock = 1},
+          server::Store(server::TensorStoreOptions{.layout = layout,
+                                                   .shard = ShardId{0},
+                                                   .optimizer = *compute::ParseOptimizer("sgd"),
+                                                   .total_clocks = 1})));
 }
 
 // Makes the shard acknowledge it.

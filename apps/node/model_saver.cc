@@ -50,7 +50,7 @@ uint64_t RowBytes(const SparseRows& table) { return table.rows.size() * sizeof(f
 
 ModelSaver::ModelSaver(ModelSaverOptions options, wire::Outbox* out)
     : options_(std::move(options)),
-      gatherer_(options_.layout),
+      gatherer_(options_.layout, server::ModelGatherer::kWindowBytes, options_.self),
       total_bytes_(options_.layout->elements() * sizeof(float)),
       values_(kValuesMax) {
   gatherer_.Start(out);

@@ -27,6 +27,7 @@ struct ModelSaverOptions {
   std::string path;            // empty: it is hashed only
   models::Metadata metadata;   // the hash is added as "sha256"
   std::function<void()> wake;  // makes the loop call Advance; any thread calls it
+  ServerId self{0};            // where it is
 };
 
 // Memory: what the gatherer has asked for, never a model. The loop's thread calls all.

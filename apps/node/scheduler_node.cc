@@ -79,6 +79,7 @@ scheduler::CoordinatorOptions CoordinatorOptionsOf(const Job& job, uint64_t sess
       .servers = ServerCount(job.config, job.specs.policy),
       .workers = cluster.workers(),
       .shards_per_server = cluster.shards_per_server(),
+      .replicas = cluster.replicas(),
       .session = session,
       .config_digest = job.digest,
       .one_arithmetic = job.specs.policy.guarantee.sequential_bits,
@@ -198,6 +199,10 @@ void SchedulerNode::Deliver(Nanos now, const wire::Message& message) {
       message.from.role == wire::Role::kServer || message.from.role == wire::Role::kWorker;
   // What is written changes nothing of the training, nor does a wait for it: the coordinator need
   // not know, nor a recording.
+  if (message.type == wire::MessageType::kAskLeave && message.from.role == wire::Role::kServer &&
+      coordinator_.OnServerLeaves(now, ServerId{message.from.index}, &out_)) {
+    return;
+  }
   const bool trains =
       running_since_.has_value() || coordinator_.phase() >= scheduler::Coordinator::Phase::kRunning;
   if (checkpoints_ != nullptr && trains && checkpoints_->Take(now, message)) return;
@@ -273,6 +278,7 @@ void SchedulerNode::DoubtThoseThatEnded(Nanos now) {
 }
 
 void SchedulerNode::Flush() {
+  loop_.router().SetChains(coordinator_.roster().chains);
   for (const wire::Message& message : out_.messages) {
     const auto* welcome = std::get_if<wire::Welcome>(&message.body);
     if (welcome == nullptr) continue;

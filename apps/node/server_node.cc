@@ -92,10 +92,15 @@ void ServerNode::Dispatch(Nanos now, wire::Message message) {
   // copy that is this server's own.
   if (const auto* roster = std::get_if<wire::Roster>(&message.body)) {
     loop_.router().Follow(*roster);
-    // Server 0 gathers the model; a branch of a tree talks to its root.
+    // Server 0 gathers the model; a branch of a tree talks to its root, replicas to their chain.
     const uint32_t root_servers = job_->config.cluster().servers();
-    loop_.router().ConnectServers(*roster, 0, *rank_ < root_servers ? 1 : root_servers);
+    const bool to_all = job_->replicas > 1 || *rank_ >= root_servers;
+    loop_.router().ConnectServers(*roster, 0, to_all ? root_servers : 1);
     roster_ = *roster;
+    if (!roster->chains.empty()) return shards_.PutToAll(now, message);
+  }
+  if (message.type == MessageType::kRecord || message.type == MessageType::kRecorded) {
+    return shards_.Put(now, std::move(message));
   }
   if (message.to.role == wire::Role::kShard) return shards_.Put(now, std::move(message));
   if (message.type == MessageType::kSlices) return OnSlices(message);
@@ -172,13 +177,16 @@ NodeStatus ServerNode::StatusNow(Nanos now) {
 }
 
 void ServerNode::BeginSaving() {
-  if (*rank_ != 0 || saver_.has_value()) return;
+  const bool again = job_->replicas > 1;  // as a server is lost that had shards
+  if ((*rank_ != 0 && !again) || (saver_.has_value() && !again)) return;
+  saver_.reset();
   // Others have had nothing to say to server 0's shards, or may not have reached them yet.
   loop_.router().ConnectServers(roster_, 0, job_->config.cluster().servers());
   saver_.emplace(ModelSaverOptions{.layout = job_->layout,
                                    .path = job_->config.output().model_path(),
                                    .metadata = ModelMetadataOf(*job_),
-                                   .wake = [this] { loop_.Wake(); }},
+                                   .wake = [this] { loop_.Wake(); },
+                                 .self = ServerId{*rank_}},
                  &saving_);
 }
 
@@ -200,7 +208,10 @@ void ServerNode::ContinueSaving(Nanos now) {
   if (!saver_.has_value() || failure_.has_value()) return;
   std::optional<absl::StatusOr<wire::Saved>> saved = saver_->Advance(&saving_);
   wire::Outbox asked = std::exchange(saving_, {});
-  for (wire::Message& message : asked.messages) Send(now, std::move(message));
+  for (wire::Message& message : asked.messages) {
+    message.epoch = loop_.epoch();
+    Send(now, std::move(message));
+  }
   if (!saved.has_value()) return;
   if (!saved->ok()) {
     failure_ = {kExitConfig, std::string(saved->status().message())};
@@ -208,7 +219,7 @@ void ServerNode::ContinueSaving(Nanos now) {
   }
   wire::Message message;
   message.type = MessageType::kSaved;
-  message.from = wire::Address::Of(ServerId{0});
+  message.from = wire::Address::Of(ServerId{*rank_});
   message.to = wire::Address::Scheduler();
   message.body = **std::move(saved);
   out_.Send(std::move(message));

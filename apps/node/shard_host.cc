@@ -13,6 +13,8 @@
 #include "base/exit_codes.h"
 #include "base/memory/memory_limit.h"
 #include "cluster/actor_options.h"
+#include "cluster/replicas/replicas.h"
+#include "wire/membership/chains.h"
 
 namespace soapstone::apps {
 namespace {
@@ -50,47 +52,51 @@ ShardHost::ShardHost(std::shared_ptr<const Job> job, MessageInbox* answers,
     : job_(std::move(job)), answers_(answers), wake_(std::move(wake)) {}
 
 void ShardHost::Start(uint32_t rank, uint64_t session, bool pin) {
-  const uint32_t count = job_->config.cluster().shards_per_server();
-  first_ = rank * count;
+  const ServerId self{rank};
+  ids_ = wire::ShardsOn(self, PlacesOf(job_->config, job_->specs.policy));
   if (job_->checkpoint_every > 0) {
     parts_ = std::make_unique<PartWriter>(job_, session, [this](wire::Message written) {
       answers_->TryPut(std::move(written));
       wake_();
     });
   }
-  for (uint32_t i = 0; i < count; ++i) {
-    const ShardId id{first_ + i};
+  for (size_t i = 0; i < ids_.size(); ++i) {
+    const ShardId id = ids_[i];
     total_bytes_ += job_->layout->elements(id) * sizeof(float);
     patience_ = std::max(
         patience_, kShardPatience +
                        static_cast<Nanos>(PassBytes(*job_, id) / kSlowestBytesPerSecond * kSecond));
-    // Of a team's shards many have no parameters, and nobody speaks to them.
-    const bool idle = job_->team != nullptr && job_->layout->elements(id) == 0;
-    // One that has rows written down may have to wait for the disk.
-    const bool rows_captured = parts_ != nullptr && job_->tables != nullptr;
-    const bool own_thread =
-        (count > 1 && !idle) || rows_captured || PassBytes(*job_, id) > kLoopPassBytes;
-    std::optional<server::SnapshotTaker> taker;
-    const bool of_model = Index(id) < job_->layout->shard_count();
-    if (of_model && !job_->config.output().curve_path().empty()) taker.emplace(job_->curve_step);
-    std::optional<int> cpu;
-    if (pin && own_thread) cpu = CpuInTurn(i);
-    if (pin && !own_thread) StayOn(CpuInTurn(0));
     shards_.push_back(std::make_unique<ShardThread>(
-        [this, id](ShardProgress* progress) { return MakeShard(id, progress); }, answers_, wake_,
-        ShardThreadOptions{
-            .strict = job_->config.strict(),
-            .taker = taker,
-            .captures = CapturesOf(),
-            .recorder = OpenRecorder(id, session),
-            .events = idle ? nullptr
-                           : OpenEvents(*job_, timeline::ThreadKind::kShard, Index(id), session),
-            .own_thread = own_thread,
-            .cpu = cpu}));
+        [this, id, self](ShardProgress* progress) { return MakeReplica(id, self, progress); },
+        answers_, wake_, OptionsOf(id, i, session, pin)));
   }
 }
 
-std::unique_ptr<server::Shard> ShardHost::MakeShard(ShardId id, ShardProgress* progress) {
+ShardThreadOptions ShardHost::OptionsOf(ShardId id, size_t place, uint64_t session, bool pin) {
+  // Of a team's shards many have no parameters, and nobody speaks to them.
+  const bool idle = job_->team != nullptr && job_->layout->elements(id) == 0;
+  // One that has rows written down may have to wait for the disk.
+  const bool rows_captured = parts_ != nullptr && job_->tables != nullptr;
+  const bool own_thread =
+      (ids_.size() > 1 && !idle) || rows_captured || PassBytes(*job_, id) > kLoopPassBytes;
+  std::optional<server::SnapshotTaker> taker;
+  const bool of_model = Index(id) < job_->layout->shard_count();
+  if (of_model && !job_->config.output().curve_path().empty()) taker.emplace(job_->curve_step);
+  std::optional<int> cpu;
+  if (pin && own_thread) cpu = CpuInTurn(static_cast<uint32_t>(place));
+  if (pin && !own_thread) StayOn(CpuInTurn(0));
+  return {.strict = job_->config.strict(),
+          .taker = taker,
+          .captures = CapturesOf(),
+          .recorder = OpenRecorder(id, session),
+          .events = idle ? nullptr
+                         : OpenEvents(*job_, timeline::ThreadKind::kShard, Index(id), session),
+          .own_thread = own_thread,
+          .cpu = cpu};
+}
+
+std::unique_ptr<server::Replica> ShardHost::MakeReplica(ShardId id, ServerId self,
+                                                        ShardProgress* progress) {
   server::TensorStoreOptions store = cluster::StoreOptionsOf(*job_, id);
   store.initialised = [progress](uint64_t bytes) {
     progress->done_bytes += bytes;
@@ -108,7 +114,11 @@ std::unique_ptr<server::Shard> ShardHost::MakeShard(ShardId id, ShardProgress* p
     }
     wake_();
   }
-  return std::make_unique<server::Shard>(std::move(options), std::move(made));
+  return std::make_unique<server::Replica>(
+      server::ReplicaOptions{.self = self,
+                             .chained = job_->replicas > 1,
+                             .early_bytes_max = MemoryLimit() / 8},
+      server::Shard(std::move(options), std::move(made)));
 }
 
 CaptureSink ShardHost::CapturesOf() {
@@ -131,15 +141,26 @@ void ShardHost::Fail(int code, std::string text) {
 }
 
 void ShardHost::Put(Nanos now, wire::Message message) {
-  const uint32_t index = message.to.index - first_;  // wraps below the first
-  if (index >= shards_.size()) {
+  uint32_t index = message.to.index;
+  if (const auto* record = std::get_if<wire::Record>(&message.body)) index = record->shard;
+  if (const auto* word = std::get_if<wire::Recorded>(&message.body)) index = word->shard;
+  const auto at = std::ranges::lower_bound(ids_, ShardId{index});
+  if (at == ids_.end() || *at != ShardId{index}) {
     LOG_EVERY_N(WARNING, 1000) << "not a shard of this server: " << wire::ToString(message);
     return;
   }
-  ShardThread* shard = shards_[index].get();
+  PutTo(now, at - ids_.begin(), std::move(message));
+}
+
+void ShardHost::PutToAll(Nanos now, const wire::Message& roster) {
+  for (size_t place = 0; place < shards_.size(); ++place) PutTo(now, place, roster);
+}
+
+void ShardHost::PutTo(Nanos now, size_t place, wire::Message message) {
+  ShardThread* shard = shards_[place].get();
   if (shard->Put(now, std::move(message)) || shard->broken()) return;
-  Fail(kExitInternal, absl::StrCat("shard ", first_ + index, " takes no more messages, and is at ",
-                                   shard->WhatItDoes()));
+  Fail(kExitInternal, absl::StrCat("shard ", Index(ids_[place]),
+                                   " takes no more messages, and is at ", shard->WhatItDoes()));
 }
 
 void ShardHost::Look(Nanos now) {
@@ -151,11 +172,16 @@ void ShardHost::Look(Nanos now) {
     ShardThread* shard = shards_[i].get();
     shard->Look(now);
     if (const Nanos busy = shard->BusyFor(now); busy > patience_) {
-      Fail(kExitInternal, absl::StrCat("shard ", first_ + i, " hangs: for ", busy / kSecond,
+      Fail(kExitInternal, absl::StrCat("shard ", Index(ids_[i]), " hangs: for ", busy / kSecond,
                                        " s it has been at ", shard->WhatItDoes()));
     }
     if (!shard->broken() || failure_.has_value()) continue;
-    const server::Ledger& ledger = shard->Join().ledger();
+    const server::Replica& replica = shard->Join();
+    if (replica.failure().has_value()) {
+      Fail(kExitInternal, *replica.failure());
+      continue;
+    }
+    const server::Ledger& ledger = replica.shard().ledger();
     Fail(kExitBroken, absl::StrCat(job_->specs.policy.spec,
                                    " broke its guarantee: ", ledger.first_violation()->ToString()));
   }
@@ -191,7 +217,9 @@ void ShardHost::Join() {
 
 void ShardHost::AddTo(NodeReport* report) const {
   for (const std::unique_ptr<ShardThread>& thread : shards_) {
-    const server::Shard& shard = thread->Join();
+    const server::Replica& replica = thread->Join();
+    if (!replica.is_head()) continue;  // its head's server reports the shard
+    const server::Shard& shard = replica.shard();
     report->rejects += shard.stats().rejects;
     report->duplicates += shard.stats().duplicates;
     report->left_out += shard.stats().left_out;
@@ -208,8 +236,9 @@ void ShardHost::WriteCurve() const {
   const std::string& path = job_->config.output().curve_path();
   if (path.empty()) return;
   for (const std::unique_ptr<ShardThread>& thread : shards_) {
-    const ShardId id = thread->Join().id();
-    if (Index(id) >= job_->layout->shard_count() || !thread->made()) continue;
+    const server::Replica& replica = thread->Join();
+    const ShardId id = replica.shard().id();
+    if (!replica.is_head() || Index(id) >= job_->layout->shard_count() || !thread->made()) continue;
     if (job_->layout->elements(id) == 0) continue;
     const absl::Status written = WriteShardPart(path, id, thread->TakeSnapshots());
     LOG_IF(ERROR, !written.ok()) << written.message();

@@ -28,8 +28,10 @@ class ShardHost {
   // that this process may use. Once.
   void Start(uint32_t rank, uint64_t session, bool pin);
 
-  // A message for one of them. Never waits.
+  // A message for one of them, or of its chain. Never waits.
   void Put(Nanos now, wire::Message message);
+  // A roster, for each of them, where shards have replicas.
+  void PutToAll(Nanos now, const wire::Message& roster);
   // Handles what has waited for shards that are made now; finds those that are broken or hang.
   void Look(Nanos now);
   // So much waits for a shard that the loop shall take in no more than shards do.
@@ -49,7 +51,9 @@ class ShardHost {
   void WriteCurve() const;
 
  private:
-  std::unique_ptr<server::Shard> MakeShard(ShardId id, ShardProgress* progress);
+  std::unique_ptr<server::Replica> MakeReplica(ShardId id, ServerId self, ShardProgress* progress);
+  ShardThreadOptions OptionsOf(ShardId id, size_t place, uint64_t session, bool pin);
+  void PutTo(Nanos now, size_t place, wire::Message message);
   CaptureSink CapturesOf();
   std::unique_ptr<Recorder> OpenRecorder(ShardId id, uint64_t session);
   void Fail(int code, std::string text);
@@ -57,7 +61,7 @@ class ShardHost {
   std::shared_ptr<const Job> job_;
   MessageInbox* answers_;
   std::function<void()> wake_;
-  uint32_t first_ = 0;  // index of the first shard here
+  std::vector<ShardId> ids_;  // of shards_, ascending
   uint64_t total_bytes_ = 0;
   Nanos patience_ = 0;  // with a shard that is at one message
   std::optional<wire::Notice> failure_;

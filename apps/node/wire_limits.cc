@@ -6,6 +6,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "base/memory/memory_limit.h"
+#include "cluster/replicas/replicas.h"
 
 namespace soapstone::apps {
 namespace {
@@ -67,7 +68,7 @@ void LimitToJob(const Job& job, transport::ZmqOptions* options) {
   options->door.connections_max = WithinDescriptors(visitors, nodes);
   options->door.total_bytes_max += kNodeUnprovenBytes * nodes;
   options->door.ends_max += nodes / 2;
-  options->shards_per_server = job.config.cluster().shards_per_server();
+  options->places = PlacesOf(job.config, job.specs.policy);
 }
 
 absl::Status CheckFrames(const Job& job, const transport::ZmqOptions& options) {

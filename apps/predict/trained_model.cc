@@ -75,6 +75,7 @@ wire::JobConfig JobOfData(wire::JobConfig config) {
   }
   cluster->clear_teams();
   cluster->clear_shards_per_server();
+  cluster->clear_replicas();
   if (cluster->workers() == 0) cluster->set_workers(1);
   if (cluster->servers() == 0) cluster->set_servers(1);
   wire::Training* training = config.mutable_training();

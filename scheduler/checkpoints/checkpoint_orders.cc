@@ -22,6 +22,7 @@ Clock CheckpointOrders::NextClock() const {
 void CheckpointOrders::Look(Nanos now, Clock newest, const wire::Roster& roster,
                             wire::Outbox* out) {
   newest_ = std::max(newest_, newest);
+  LookAtHeads(roster);
   const bool waits = stage_ == Stage::kBinding || stage_ == Stage::kCapturing;
   if (waits && waits_since_.has_value() && now - *waits_since_ > options_.patience_ns) {
     Fail(now, absl::StrCat("not written after ", options_.patience_ns / kSecond, " s"));
@@ -31,6 +32,17 @@ void CheckpointOrders::Look(Nanos now, Clock newest, const wire::Roster& roster,
   if (stage_ == Stage::kBinding && !binds()) Capture(now, clock_, out);
   if (stage_ == Stage::kBinding || under_bound_) LookAtBound(now, roster, out);
   bound_.Look(now, roster, out);
+}
+
+void CheckpointOrders::LookAtHeads(const wire::Roster& roster) {
+  const SharedList<wire::Chain> before = std::exchange(chains_, roster.chains);
+  if (before == chains_ || before.size() != chains_.size() || stage_ != Stage::kCapturing) return;
+  for (const ShardId shard : options_.shards) {
+    const wire::Link& was = before[Index(shard)].links.front();
+    if (was.server == chains_[Index(shard)].links.front().server) continue;
+    if (options_.aligned) newest_ = std::max(newest_, clock_);
+    return GiveUp();
+  }
 }
 
 void CheckpointOrders::BeginNext(Nanos now) {

@@ -23,6 +23,8 @@
 //     then is of the next try.
 //  6. Nobody is bound for longer than `patience_ns` after the first of two steps of a cut: all have
 //     answered, or all shards are captured. But of an end: until its owner gives it up.
+//  7. Where a shard goes on at another server while shards are captured, that is given up: what the
+//     former one has written of it, nobody says.
 // A value: no I/O, no clock; times are handed in.
 #pragma once
 
@@ -121,6 +123,7 @@ class CheckpointOrders {
   void Fail(Nanos now, const std::string& why);
   void GiveUp();
   bool binds() const { return options_.aligned || ending_; }
+  void LookAtHeads(const wire::Roster& roster);
   Clock NextClock() const;
 
   CheckpointOptions options_;
@@ -131,6 +134,7 @@ class CheckpointOrders {
   Clock clock_ = 0;                   // of what is under way
   bool under_bound_ = false;          // shards were told where all workers were bound
   std::optional<Nanos> waits_since_;  // for the rest of those who are to answer
+  SharedList<wire::Chain> chains_;    // of the last look
   std::set<ShardId> captured_;
   std::set<ShardId> unwritten_;  // that have said so, of an end
   std::string why_unwritten_;

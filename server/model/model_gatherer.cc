@@ -11,9 +11,11 @@ namespace soapstone::server {
 
 static_assert(std::endian::native == std::endian::little, "files and hashes are little-endian");
 
-ModelGatherer::ModelGatherer(std::shared_ptr<const wire::Layout> layout, uint64_t window_bytes)
+ModelGatherer::ModelGatherer(std::shared_ptr<const wire::Layout> layout, uint64_t window_bytes,
+                             ServerId self)
     : layout_(std::move(layout)),
       window_bytes_(window_bytes),
+      self_(self),
       asked_(layout_),
       taken_(layout_),
       asked_for_(layout_->shard_count()),
@@ -42,7 +44,7 @@ void ModelGatherer::Ask(Key bucket, wire::Outbox* out) {
   ++awaited_count_;
   wire::Message message;
   message.type = wire::MessageType::kSave;
-  message.from = wire::Address::Of(ServerId{0});
+  message.from = wire::Address::Of(self_);
   message.to = wire::Address::Of(shard);
   message.body = wire::Save{.bucket = id};
   out->Send(std::move(message));

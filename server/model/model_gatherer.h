@@ -32,8 +32,9 @@ class ModelGatherer {
  public:
   static constexpr uint64_t kWindowBytes = uint64_t{64} << 20;
   static constexpr size_t kAwaitedMax = 1024;  // answers, of tensors
+  // `self`: the server that it is on.
   explicit ModelGatherer(std::shared_ptr<const wire::Layout> layout,
-                         uint64_t window_bytes = kWindowBytes);
+                         uint64_t window_bytes = kWindowBytes, ServerId self = ServerId{0});
 
   // Asks for the first. Once.
   void Start(wire::Outbox* out);
@@ -69,6 +70,7 @@ class ModelGatherer {
 
   std::shared_ptr<const wire::Layout> layout_;
   uint64_t window_bytes_;
+  ServerId self_;
   ModelCursor asked_;                         // behind it: buckets are asked for
   ModelCursor taken_;                         // behind it: values are taken
   uint64_t out_bytes_ = 0;                    // asked for and not released

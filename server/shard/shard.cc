@@ -294,10 +294,10 @@ void Shard::OnRoot(Message message, wire::Outbox* out) {
   Settle(out);
 }
 
-// Server 0 asks for bucket after bucket. Of a branch the root has the values.
+// Who saves the model asks for bucket after bucket. Of a branch the root has the values.
 void Shard::OnSave(const Message& message, wire::Outbox* out) {
   const BucketId bucket = wire::As<wire::Save>(message).bucket;
-  if (message.from != Address::Of(ServerId{0}) || uplink_.has_value() ||
+  if (message.from != Address::Of(members_.saver()) || uplink_.has_value() ||
       Index(bucket) >= options_.layout->bucket_count(options_.id)) {
     ++stats_.rejects;
     return;

@@ -78,6 +78,7 @@ wire::Roster ShardMembers::OwnOf(const wire::Roster& roster, const PolicyTraits&
 ShardMembers::Change ShardMembers::Install(const wire::Roster& roster, Epoch epoch,
                                            const PolicyTraits& traits) {
   epoch_ = epoch;
+  if (!roster.servers.empty()) saver_ = roster.servers.front().server;
   Change change;
   const wire::Roster before = std::exchange(roster_, OwnOf(roster, traits, &change.restart));
   for (const wire::Member& member : before.workers) {

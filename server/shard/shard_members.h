@@ -63,6 +63,8 @@ class ShardMembers {
   consistency::Level level() const { return level_; }
   Epoch epoch() const { return epoch_; }  // 0: none is installed
   const wire::Roster& roster() const { return roster_; }
+  // The server that gathers the model: the first of the newest roster.
+  ServerId saver() const { return saver_; }
   // Null: each member is one worker.
   TeamFront* front() { return front_.has_value() ? &*front_ : nullptr; }
   const TeamFront* front() const { return front_.has_value() ? &*front_ : nullptr; }
@@ -84,6 +86,7 @@ class ShardMembers {
   std::optional<wire::TeamShape> team_;
   std::optional<TeamFront> front_;
   Epoch epoch_ = 0;
+  ServerId saver_{0};
   wire::Roster roster_;  // of the members
   wire::Roster
       workers_;  // in a tree, or of teams: as the scheduler sent it, and as the root has it

@@ -17,7 +17,7 @@ std::string_view ViewOf(const security::PublicKey* key) {
 
 KnownNodes::KnownNodes(const ZmqOptions& options, const ShmLinks* links,
                        const ShmConnections* local, ZmqSockets* sockets)
-    : identity_(options.frame_limits, options.shards_per_server),
+    : identity_(options.frame_limits, options.places),
       holders_(options.keys),
       routes_(options.route_limits),
       links_(links),

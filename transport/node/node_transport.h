@@ -11,6 +11,7 @@
 #include "transport/transport.h"
 #include "transport/zmq/door.h"
 #include "wire/frame.h"
+#include "wire/shard_places.h"
 
 namespace soapstone::transport {
 
@@ -49,7 +50,7 @@ struct ZmqOptions {
   // its key and the rank that the roster gives its process (Transport::SetHolder); what leaves the
   // machine is encrypted.
   std::shared_ptr<const security::ProcessKeys> keys;
-  uint32_t shards_per_server = 0;  // with keys a server speaks for its own alone; 0: for any
+  wire::ShardPlaces places;  // with keys a server speaks for those alone that it may have
 };
 
 // A transport with its own I/O thread. It may be made by one thread and used by another. Wake may

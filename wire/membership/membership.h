@@ -36,8 +36,15 @@ struct OwnedMicroBatches {
 OwnedMicroBatches MicroBatchesOwned(const Roster& roster, WorkerId worker, Clock clock,
                                     uint32_t micro_batch_count);
 
+// Where shard k lives in a job that keeps each once.
 inline ServerId ServerOf(ShardId shard, uint32_t shards_per_server) {
   return ServerId{Index(shard) / shards_per_server};
+}
+
+// The server that takes the shard's messages, as this roster has it.
+inline ServerId HeadOf(const Roster& roster, ShardId shard) {
+  if (Index(shard) >= roster.chains.size()) return ServerOf(shard, roster.shards_per_server);
+  return roster.chains[Index(shard)].links.front().server;
 }
 
 }  // namespace soapstone::wire

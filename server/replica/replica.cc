@@ -1,0 +1,251 @@
+#include "server/replica/replica.h"
+
+#include <algorithm>
+
+#include "absl/status/statusor.h"
+#include "absl/strings/str_cat.h"
+#include "wire/frame.h"
+
+namespace soapstone::server {
+namespace {
+
+using wire::Address;
+using wire::Message;
+using wire::MessageType;
+
+// A message as the payload of a record, and back.
+Buffers AsPayload(const Message& message, ServerId self) {
+  const bool of_node = message.from.role != wire::Role::kShard;
+  const Address sender = of_node ? message.from : Address::Of(self);
+  Buffers payload = {Buffer::CopyOf(wire::EncodeHeader(message, sender))};
+  payload.insert(payload.end(), message.payload.begin(), message.payload.end());
+  return payload;
+}
+
+absl::StatusOr<Message> FromPayload(const Buffers& payload) {
+  absl::StatusOr<wire::Received> received = wire::Decode(payload);
+  if (!received.ok()) return received.status();
+  return std::move(received->message);
+}
+
+}  // namespace
+
+void Replica::OnMessage(Nanos now, Message message, wire::Outbox* out, ReplicaWatcher* watcher) {
+  if (!options_.chained) return shard_.OnMessage(now, std::move(message), out);
+  watcher_ = watcher;
+  if (failure_.has_value()) return;
+  switch (message.type) {
+    case MessageType::kRoster:
+      return OnRoster(now, std::move(message), out);
+    case MessageType::kRecord:
+      return OnRecord(std::move(message), out);
+    case MessageType::kRecorded:
+      return OnRecorded(message, out);
+    default:
+      break;
+  }
+  if (at_.place == Place::kHead) return Take(now, std::move(message), out);
+  // Who has heard before this server that it is the head. Of a former roster: its sender has said
+  // it to the head as well, or will say it again.
+  if (message.epoch > epoch_) KeepEarly(std::move(message));
+}
+
+void Replica::KeepEarly(Message message) {
+  if (options_.fault == ReplicaFault::kEarlyDropped) return;
+  early_.bytes += message.payload_bytes();
+  early_.messages.push_back(std::move(message));
+  if (early_.bytes <= options_.early_bytes_max) return;
+  failure_ = absl::StrCat("a replica of shard ", Index(shard_.id()), " has ", early_.bytes >> 20,
+                          " MiB of messages that are of a roster to come");
+}
+
+// ---- Who is where
+
+void Replica::OnRoster(Nanos now, Message message, wire::Outbox* out) {
+  const auto* roster = std::get_if<wire::Roster>(&message.body);
+  const uint32_t shard = Index(shard_.id());
+  if (roster == nullptr || message.from != Address::Scheduler() || message.epoch <= epoch_ ||
+      shard >= roster->chains.size()) {
+    return;
+  }
+  epoch_ = message.epoch;
+  at_.chain = roster->chains[shard];
+  const std::vector<wire::Link>& links = at_.chain.links;
+  const auto own = std::ranges::find(links, options_.self, &wire::Link::server);
+  if (own == links.end()) {  // it was counted out
+    at_.place = Place::kOut;
+    log_ = {};
+    held_.clear();
+    early_ = {};
+    return;
+  }
+  const bool was_head = at_.place == Place::kHead;
+  at_.place = own == links.begin() ? Place::kHead : Place::kFollower;
+  at_.own = *own;
+  at_.before.reset();
+  if (at_.place == Place::kFollower) at_.before = std::prev(own)->server;
+  if (at_.place == Place::kHead && !was_head) times_.offset = std::max<Nanos>(0, times_.last - now);
+  const auto next = std::next(own);
+  const auto was_next = std::exchange(
+      at_.next, next != links.end() ? std::optional<wire::Link>(*next) : std::nullopt);
+  if (at_.next.has_value() && at_.next != was_next && options_.fault != ReplicaFault::kNotSaidAgain) {
+    for (const Entry& entry : log_.entries) SendRecord(entry, out);
+  }
+  if (!at_.next.has_value()) {
+    acked_ = index_;
+    Release(out);
+    if (at_.place == Place::kFollower && index_ > 0) SendRecorded(out);
+  }
+  if (at_.place == Place::kHead) {
+    message.to = Address::Of(shard_.id());
+    if (options_.fault == ReplicaFault::kRosterUnlogged) {
+      shard_.OnMessage(now, std::move(message), out);
+    } else {
+      Take(now, std::move(message), out);
+    }
+  }
+  early_.bytes = 0;
+  for (Message& early : std::exchange(early_.messages, {})) OnMessage(now, std::move(early), out, watcher_);
+}
+
+// ---- Records
+
+void Replica::Take(Nanos now, Message message, wire::Outbox* out) {
+  times_.last = std::max(times_.last, now + times_.offset);
+  ++index_;
+  const bool alone = !at_.next.has_value();
+  if (!alone) Keep(times_.last, message, out);
+  held_.push_back({index_, Feed(std::move(message))});
+  if (alone || options_.fault == ReplicaFault::kSaidBeforeAck) {
+    for (Message& message_said : held_.back().said) out->Send(std::move(message_said));
+    held_.pop_back();
+    if (alone) acked_ = index_;
+    return;
+  }
+  if (options_.fault == ReplicaFault::kAloneUnasked && held_.size() > 2) {
+    acked_ = index_;
+    Release(out);
+  }
+}
+
+void Replica::Keep(Nanos now, const Message& message, wire::Outbox* out) {
+  log_.entries.push_back({.index = index_, .now = now, .message = message});
+  log_.bytes += message.payload_bytes();
+  SendRecord(log_.entries.back(), out);
+}
+
+void Replica::OnRecord(Message message, wire::Outbox* out) {
+  const auto& record = wire::As<wire::Record>(message);
+  const bool any = options_.fault == ReplicaFault::kAnyLink && at_.place != Place::kOut;
+  if (record.since > at_.own.since && !any) return KeepEarly(std::move(message));
+  const bool by_link = at_.place == Place::kFollower && record.since == at_.own.since &&
+                       at_.before.has_value() && message.from == Address::Of(*at_.before);
+  if (!by_link && !any) return;
+  acked_ = std::max(acked_, std::min(record.acked, index_));
+  if (record.index > index_ + 1) {
+    failure_ = absl::StrCat("shard ", Index(shard_.id()), ": record ", record.index, " of ",
+                            message.from.ToString(), " comes where ", index_ + 1, " is next");
+    return;
+  }
+  if (record.index == index_ + 1) Repeat(record, std::move(message), out);
+  if (at_.next.has_value()) {
+    Release(out);
+  } else if (!failure_.has_value()) {
+    SendRecorded(out);
+  }
+}
+
+void Replica::Repeat(const wire::Record& record, Message message, wire::Outbox* out) {
+  absl::StatusOr<Message> taken = FromPayload(message.payload);
+  if (!taken.ok()) {
+    failure_ = absl::StrCat("shard ", Index(shard_.id()), ": record ", record.index, " of ",
+                            message.from.ToString(), " is no message: ", taken.status().message());
+    return;
+  }
+  ++index_;
+  times_.last = std::max<Nanos>(times_.last, record.now_ns);
+  if (at_.next.has_value()) Keep(times_.last, *taken, out);
+  Feed(*std::move(taken));  // the head says what the shard does
+}
+
+// A shard sets no timers.
+std::vector<Message> Replica::Feed(Message message) {
+  wire::Outbox said;
+  if (watcher_ == nullptr) {
+    shard_.OnMessage(times_.last, std::move(message), &said);
+  } else {
+    shard_.OnMessage(times_.last, message, &said);
+    watcher_->OnRecord(shard_, index_, message, said.messages);
+  }
+  return std::move(said.messages);
+}
+
+void Replica::OnRecorded(const Message& message, wire::Outbox* out) {
+  const auto& recorded = wire::As<wire::Recorded>(message);
+  // Of who was the last when it said so; the head may hear of that roster after its word.
+  const bool of_chain =
+      std::ranges::any_of(at_.chain.links, [&](const wire::Link& link) {
+        return message.from == Address::Of(link.server);
+      });
+  if (at_.place == Place::kOut || !of_chain) return;
+  acked_ = std::max(acked_, std::min(recorded.index, index_));
+  Release(out);
+}
+
+void Replica::Release(wire::Outbox* out) {
+  while (!held_.empty() && held_.front().index <= acked_) {
+    for (Message& message : held_.front().said) out->Send(std::move(message));
+    held_.pop_front();
+  }
+  while (!log_.entries.empty() && (log_.entries.front().index <= acked_ || !at_.next.has_value())) {
+    log_.bytes -= log_.entries.front().message.payload_bytes();
+    log_.entries.pop_front();
+  }
+}
+
+Message Replica::To(ServerId server, MessageType type) const {
+  Message message;
+  message.type = type;
+  message.from = Address::Of(options_.self);
+  message.to = Address::Of(server);
+  message.epoch = epoch_;
+  return message;
+}
+
+void Replica::SendRecord(const Entry& entry, wire::Outbox* out) const {
+  Message message = To(at_.next->server, MessageType::kRecord);
+  message.body = wire::Record{.shard = Index(shard_.id()),
+                              .since = at_.next->since,
+                              .index = entry.index,
+                              .acked = acked_,
+                              .now_ns = entry.now};
+  message.payload = AsPayload(entry.message, options_.self);
+  out->Send(std::move(message));
+}
+
+void Replica::SendRecorded(wire::Outbox* out) const {
+  Message message = To(at_.chain.links.front().server, MessageType::kRecorded);
+  message.body = wire::Recorded{.shard = Index(shard_.id()), .index = index_};
+  out->Send(std::move(message));
+}
+
+void Replica::AddTo(Fingerprint* f) const {
+  shard_.AddTo(f);
+  if (!options_.chained) return;
+  f->Add(epoch_);
+  f->Add(at_.place);
+  f->Add(index_);
+  f->Add(acked_);
+  f->Add(log_.entries.size());
+  for (const Entry& entry : log_.entries) entry.message.AddTo(f);
+  f->Add(held_.size());
+  for (const Held& held : held_) {
+    f->Add(held.index);
+    for (const Message& message : held.said) message.AddTo(f);
+  }
+  f->Add(early_.messages.size());
+  for (const Message& message : early_.messages) message.AddTo(f);
+  f->Add(failure_.has_value());
+}
+
+}  // namespace soapstone::server
