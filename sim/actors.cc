@@ -84,11 +84,14 @@ absl::StatusOr<ActorFactory> ActorFactory::Make(const JobShape& shape) {
       shape.micro_batch_count == 0 ? shape.workers : shape.micro_batch_count;
   ActorFactory factory;
   factory.rebalance_ = shape.rebalance;
+  factory.idle_servers_ = shape.idle_servers;
+  factory.faults_ = {.replica = shape.replica_fault, .engine = shape.engine_fault};
   factory.job_ = {.specs = {.policy = shape.policy},
                   .batch = micro_batches,  // without data, one sample a micro-batch
                   .micro_batches = micro_batches,
                   .total_clocks = shape.clocks,
                   .workers = shape.workers,
+                  .replicas = shape.replicas,
                   .rebalance = shape.rebalance.micro_batch_count > 0,
                   .patience_ns = shape.patience_ns,
                   .store_fault = shape.store_fault,
@@ -130,8 +133,15 @@ server::Shard ActorFactory::MakeShard(ShardId id) const {
   return server::Shard(cluster::ShardOptionsOf(job_, id), std::move(store));
 }
 
+server::Replica ActorFactory::MakeReplica(ServerId server, ShardId id) const {
+  return server::Replica(
+      {.self = server, .chained = job_.replicas > 1, .fault = faults_.replica}, MakeShard(id));
+}
+
 worker::Engine ActorFactory::MakeEngine(WorkerId id) const {
-  return worker::Engine(cluster::EngineOptionsOf(job_, id));
+  worker::EngineOptions options = cluster::EngineOptionsOf(job_, id);
+  options.fault = faults_.engine;
+  return worker::Engine(std::move(options));
 }
 
 server::Peer ActorFactory::MakePeer(WorkerId id) const {
@@ -141,9 +151,11 @@ server::Peer ActorFactory::MakePeer(WorkerId id) const {
 
 scheduler::Coordinator ActorFactory::MakeCoordinator(bool evaluate) const {
   return scheduler::Coordinator(
-      {.servers = shards(),
+      {.servers = servers(),
        .workers = job_.workers,
        .shards_per_server = 1,
+       .replicas = job_.replicas,
+       .idle_servers = idle_servers_,
        .evaluate = evaluate,
        .save = false,
        .rebalance = rebalance_,

@@ -17,6 +17,7 @@
 #include "consistency/policy.h"
 #include "scheduler/coordinator.h"
 #include "server/peer/peer.h"
+#include "server/replica/replica.h"
 #include "server/shard/shard.h"
 #include "sim/training.h"
 #include "wire/layout.h"
@@ -29,7 +30,9 @@ namespace soapstone::sim {
 // What a job without tensors is made from.
 struct JobShape {
   uint32_t workers = 1;
-  uint32_t shards = 1;  // each on a server of its own
+  uint32_t shards = 1;        // each on a server of its own
+  uint32_t replicas = 1;      // of each shard, on as many servers
+  uint32_t idle_servers = 0;  // beside those, which have replicas alone
   uint32_t buckets_per_shard = 1;
   uint64_t bucket_elements = 1024;  // sizes messages; no memory is taken for them
   consistency::PolicyTraits policy;
@@ -42,6 +45,9 @@ struct JobShape {
   bool small_stretches = false;
   // Of the shards' stores that count; for tests of ledgers and checkers.
   server::StoreFault store_fault = server::StoreFault::kNone;
+  // Of replicas, and of workers towards them.
+  server::ReplicaFault replica_fault = server::ReplicaFault::kNone;
+  worker::EngineFault engine_fault = worker::EngineFault::kNone;
 };
 
 class ActorFactory {
@@ -53,6 +59,7 @@ class ActorFactory {
   static absl::StatusOr<ActorFactory> MakeTraining(const Training& training);
 
   server::Shard MakeShard(ShardId id) const;
+  server::Replica MakeReplica(ServerId server, ShardId id) const;
   worker::Engine MakeEngine(WorkerId id) const;
   // Decentralised policies: the peer beside a worker. Without training it has no values.
   server::Peer MakePeer(WorkerId id) const;
@@ -72,12 +79,19 @@ class ActorFactory {
     return layout().shard_count() * consistency::ServerCopies(policy(), job_.workers);
   }
   const wire::Layout& layout() const { return *job_.layout; }
+  uint32_t servers() const { return shards() + idle_servers_; }
   // What engines see: the layout, or, decentralised, that of their peer.
   const wire::Layout& worker_layout() const { return *job_.worker_layout; }
   Clock rounds() const { return policy().Rounds(job_.total_clocks); }
 
  private:
   cluster::TrainingJob job_;
+  struct Faults {
+    server::ReplicaFault replica = server::ReplicaFault::kNone;
+    worker::EngineFault engine = worker::EngineFault::kNone;
+  };
+  Faults faults_;
+  uint32_t idle_servers_ = 0;
   scheduler::RebalanceOptions rebalance_;
   const Training* training_ = nullptr;
 };

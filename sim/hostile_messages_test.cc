@@ -43,7 +43,7 @@ class Stranger {
     for (;;) {
       Message message;
       message.type =
-          static_cast<MessageType>(Pick(static_cast<uint64_t>(MessageType::kMayLeave) + 1));
+          static_cast<MessageType>(Pick(static_cast<uint64_t>(MessageType::kRecorded) + 1));
       message.from = From();
       message.session = Pick(2);
       message.epoch = Pick(4);
@@ -117,6 +117,8 @@ class Stranger {
         wire::WorkerSet{.workers = {WorkerId{0}, WorkerId{1 + 7 * small}}},
         wire::NotFinite{.worker = static_cast<int64_t>(Pick(4)) - 1, .tensor = "w"},
         wire::Bound{.number = small},
+        wire::Record{small, Size(), Size(), Size(), -1},
+        wire::Recorded{small, Size()},
         wire::Written{.bytes = size, .frontier = ClockOfAny(), .error = "full"},
         wire::LostLink{.other = Address::Of(WorkerId{small}), .why = "gone"},
         wire::SlowWork{.done_bytes = size, .total_bytes = Size()},

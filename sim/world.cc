@@ -47,6 +47,7 @@ World::World(const WorldOptions& options, ActorFactory factory)
       mutant_(options.mutant),
       faults_(options.faults),
       coordinator_(factory_->MakeCoordinator(/*evaluate=*/true)),
+      servers_(*factory_),
       checkers_({.policy = options.claimed.value_or(factory_->policy()),
                  .shards = factory_->shards(),
                  .root_shards = factory_->layout().shard_count(),
@@ -62,10 +63,8 @@ World::World(const WorldOptions& options, ActorFactory factory)
             .mutant = options.mutant}) {
   wire::Outbox timers;  // time stands still
   coordinator_.Start(0, &timers);
-  server_epochs_.resize(factory_->shards());
-  for (uint32_t k = 0; k < factory_->shards(); ++k) {
-    shards_.push_back(factory_->MakeShard(ShardId{k}));
-    Send(NodeOfShard(k), {factory_->MakeHello(Address::Of(ServerId{k}), k, k + 1)});
+  for (uint32_t k = 0; k < servers_.count(); ++k) {
+    Send(NodeOfServer(k), {factory_->MakeHello(Address::Of(ServerId{k}), k, k + 1)});
   }
   for (uint32_t w = 0; w < factory_->job().workers; ++w) AddSlot(w);
 }
@@ -78,12 +77,14 @@ void World::AddSlot(int64_t wanted_rank) {
 }
 
 void World::RunRegistration() {
-  const auto touches_scheduler = [](const auto& channel) {
-    return channel.first.first == kScheduler || channel.first.second == kScheduler;
+  // What goes to the scheduler, comes from it, or is between servers.
+  const auto registers = [this](const auto& channel) {
+    const auto [from, to] = channel.first;
+    return from == kScheduler || to == kScheduler || (from < NodeOfSlot(0) && to < NodeOfSlot(0));
   };
   for (;;) {
     const auto& channels = connections_.channels();
-    const auto it = std::find_if(channels.begin(), channels.end(), touches_scheduler);
+    const auto it = std::find_if(channels.begin(), channels.end(), registers);
     if (it == channels.end()) return;
     const auto [from, to] = it->first;
     Deliver(from, to);
@@ -99,13 +100,23 @@ std::optional<uint32_t> World::SlotOf(WorkerId rank) const {
   return latest;
 }
 
-std::optional<World::NodeIndex> World::Route(Address to) const {
+const SharedList<wire::Chain>& World::ChainsOf(NodeIndex node) const {
+  if (node == kScheduler) return coordinator_.roster().chains;
+  if (node < NodeOfSlot(0)) return servers_.chains(node - NodeOfServer(0));
+  return slots_[node - NodeOfSlot(0)].chains;
+}
+
+std::optional<World::NodeIndex> World::Route(NodeIndex from, Address to) const {
   switch (to.role) {
     case Role::kScheduler:
       return kScheduler;
     case Role::kServer:
-    case Role::kShard:
-      return NodeOfShard(to.index);
+      return NodeOfServer(to.index);
+    case Role::kShard: {
+      const SharedList<wire::Chain>& chains = ChainsOf(from);
+      if (to.index >= chains.size()) return NodeOfServer(to.index);
+      return NodeOfServer(Index(chains[to.index].links.front().server));
+    }
     case Role::kPeer:
     case Role::kWorker: {
       const std::optional<uint32_t> slot =
@@ -121,7 +132,7 @@ std::optional<World::NodeIndex> World::Route(Address to) const {
 void World::Send(NodeIndex from, std::vector<Message> messages) {
   for (Message& message : messages) {
     // One that was counted out and lives on has its worker and its peer, whoever has the rank now.
-    const auto to = server::Peer::IsWithinNode(message) ? from : Route(message.to);
+    const auto to = server::Peer::IsWithinNode(message) ? from : Route(from, message.to);
     if (to.has_value() && message.type == MessageType::kWelcome && *to >= NodeOfSlot(0)) {
       // From here on the connection is known by its rank.
       WorldSlot& slot = slots_[*to - NodeOfSlot(0)];
@@ -169,7 +180,9 @@ std::vector<Choice> World::Enabled() const {
     if (faults_.duplicates > 0 && (of_cut || IsData(messages.front()))) {
       choices.push_back({Kind::kDuplicate, from, to});
     }
-    if (from >= NodeOfSlot(0) && slots_[from - NodeOfSlot(0)].crashed) {
+    const bool of_server = from != kScheduler && from < NodeOfSlot(0);
+    if (of_server ? servers_.crashed(from - NodeOfServer(0))
+                  : from != kScheduler && slots_[from - NodeOfSlot(0)].crashed) {
       choices.push_back({Kind::kCut, from, to});
     }
     if (faults_.forgets > 0 && (of_cut || IsAnswer(messages.front()))) {
@@ -187,6 +200,7 @@ std::vector<Choice> World::Enabled() const {
     }
   }
   AddLinkChoices(&choices);
+  AddServerChoices(&choices);
   AddTimerChoices(&choices);
   const bool steps = coordinator_.phase() == scheduler::Coordinator::Phase::kRunning;
   if (cut_.may_begin() && steps) choices.push_back({Kind::kCheckpoint});
@@ -255,6 +269,10 @@ void World::CarryOut(const Choice& choice) {
       return Ask(choice.from);
     case Kind::kWatch:
       return Watch();
+    case Kind::kServerCrash:
+    case Kind::kServerNotice:
+    case Kind::kServerSuspect:
+      return LoseServer(choice.kind, choice.from);
     case Kind::kCheckpoint:
       return cut_.Begin();
     case Kind::kSilence:
@@ -268,7 +286,8 @@ void World::CarryOut(const Choice& choice) {
 }
 
 std::optional<std::string> World::Violation() const {
-  return violation_.has_value() ? violation_ : checkers_.violation();
+  if (violation_.has_value()) return violation_;
+  return servers_.violation().has_value() ? servers_.violation() : checkers_.violation();
 }
 
 // ---- How it happens
@@ -310,23 +329,18 @@ void World::Deliver(NodeIndex from, NodeIndex to) {
     share_changes_ += changing && coordinator_.roster().share_lead == 0 ? 1 : 0;
     Send(kScheduler, std::move(outbox.messages));
   } else if (to < NodeOfSlot(0)) {
-    if (message.type == MessageType::kRoster) server_epochs_[to - 1] = message.epoch;
-    if (message.to.role == Role::kShard) DeliverToShard(to - 1, std::move(message));
+    DeliverToServer(to - NodeOfServer(0), std::move(message));
   } else {
     DeliverToSlot(to - NodeOfSlot(0), message);
   }
 }
 
-void World::DeliverToShard(uint32_t shard, Message message) {
+void World::DeliverToServer(uint32_t server, Message message) {
   wire::Outbox outbox;
-  checkers_.BeforeShard(shards_[shard], message);
-  cut_.Before(shards_[shard], message);
   const bool kept =
       mutant_ == WorldMutant::kNeverDrained && message.type == MessageType::kCheckpoint;
-  if (!kept) shards_[shard].OnMessage(0, std::move(message), &outbox);
-  checkers_.AfterShard(shards_[shard], outbox.messages);
-  cut_.After(shards_[shard], &outbox);
-  Send(NodeOfShard(shard), std::move(outbox.messages));
+  servers_.Deliver(server, std::move(message), kept, &checkers_, &cut_, &outbox);
+  Send(NodeOfServer(server), std::move(outbox.messages));
 }
 
 void World::DeliverToSlot(uint32_t index, const Message& message) {
@@ -349,7 +363,10 @@ void World::DeliverToSlot(uint32_t index, const Message& message) {
     return;
   }
   if (!slot.engine.has_value()) return;
-  if (message.type == MessageType::kRoster) slot.epoch = message.epoch;
+  if (const auto* roster = std::get_if<wire::Roster>(&message.body)) {
+    slot.epoch = message.epoch;
+    slot.chains = roster->chains;
+  }
   const cluster::WorkerRecipients to = cluster::RecipientsOf(message, slot.peer.has_value());
   if (to.peer) DeliverToPeer(index, message);
   if (!to.engine) return;
@@ -452,10 +469,9 @@ void World::AddTo(Fingerprint* f) const {
   supply_.AddTo(f);
   cut_.AddTo(f);
   coordinator_.AddTo(f);
-  for (const server::Shard& shard : shards_) shard.AddTo(f);
+  servers_.AddTo(f);
   for (const WorldSlot& slot : slots_) slot.AddTo(f);
   connections_.AddTo(f);
-  for (const Epoch epoch : server_epochs_) f->Add(epoch);
   f->Add(hours_);
   checkers_.AddTo(f);
   f->Add(Violation().has_value());

@@ -23,7 +23,6 @@
 #include "absl/status/statusor.h"
 #include "base/fingerprint.h"
 #include "scheduler/coordinator.h"
-#include "server/shard/shard.h"
 #include "sim/actors.h"
 #include "sim/checkers.h"
 #include "sim/world/choice.h"
@@ -31,6 +30,7 @@
 #include "sim/world/leaf_supply.h"
 #include "sim/world/world_cut.h"
 #include "sim/world/world_mutant.h"
+#include "sim/world/world_servers.h"
 #include "sim/world/world_slot.h"
 #include "wire/message.h"
 #include "wire/outbox.h"
@@ -86,9 +86,11 @@ class World {
 
   World(const WorldOptions& options, ActorFactory factory);
 
-  NodeIndex NodeOfShard(uint32_t shard) const { return 1 + shard; }
-  NodeIndex NodeOfSlot(uint32_t slot) const { return 1 + factory_->shards() + slot; }
-  std::optional<NodeIndex> Route(wire::Address to) const;
+  NodeIndex NodeOfServer(uint32_t server) const { return 1 + server; }
+  NodeIndex NodeOfSlot(uint32_t slot) const { return 1 + factory_->servers() + slot; }
+  // By what node `from` knows.
+  std::optional<NodeIndex> Route(NodeIndex from, wire::Address to) const;
+  const SharedList<wire::Chain>& ChainsOf(NodeIndex node) const;
   // The slot that was given `rank` last.
   std::optional<uint32_t> SlotOf(WorkerId rank) const;
   bool CanSpare(uint32_t slot) const;
@@ -98,13 +100,15 @@ class World {
   void RunRegistration();
   void Send(NodeIndex from, std::vector<wire::Message> messages);
   void Deliver(NodeIndex from, NodeIndex to);
-  void DeliverToShard(uint32_t shard, wire::Message message);
+  void DeliverToServer(uint32_t server, wire::Message message);
   void DeliverToSlot(uint32_t index, const wire::Message& message);
   void DeliverToPeer(uint32_t index, const wire::Message& message);
   void AfterEngine(uint32_t index, wire::Outbox* outbox);
   void RunDevice(uint32_t index);
   void CarryOut(const Choice& choice);
   void Crash(uint32_t index);
+  void AddServerChoices(std::vector<Choice>* choices) const;
+  void LoseServer(Choice::Kind how, uint32_t server);
   void Notice(uint32_t index);
   void Duplicate(NodeIndex from, NodeIndex to);
   void Leave(uint32_t index);
@@ -136,11 +140,10 @@ class World {
   WorldMutant mutant_ = WorldMutant::kNone;
   FaultBudget faults_;
   scheduler::Coordinator coordinator_;
-  std::vector<server::Shard> shards_;
+  WorldServers servers_;
   std::vector<WorldSlot> slots_;
   Connections connections_;
   uint32_t hours_ = 0;                // that have passed: one at each kAsk and kWatch
-  std::vector<Epoch> server_epochs_;  // of the latest rosters that came, by shard
   Checkers checkers_;
   uint64_t share_changes_ = 0;
   Nanos now_ = 0;                // the scheduler's

@@ -31,7 +31,8 @@ void World::CheckEnd() {
 // Whatever happened, each micro-batch of each clock is in the store once.
 void World::CheckSums() {
   const cluster::TrainingJob& job = factory_->job();
-  for (const server::Shard& shard : shards_) {
+  for (uint32_t k = 0; k < factory_->shards(); ++k) {
+    const server::Shard& shard = servers_.ShardAt(ShardId{k}, coordinator_.roster().chains);
     const auto& counts = shard.store().counts()->buckets();
     for (uint32_t b = 0; b < counts.size(); ++b) {
       int64_t due = 0;

@@ -19,7 +19,7 @@ void World::AddLinkChoices(std::vector<Choice>* choices) const {
   for (const auto& [a, b] : connections_.Broken()) choices->push_back({Kind::kResume, a, b});
   // Links that there are: of workers and shards, or of workers.
   const bool peers = factory_->policy().decentralised();
-  const NodeIndex first = peers ? NodeOfSlot(0) : NodeOfShard(0);
+  const NodeIndex first = peers ? NodeOfSlot(0) : NodeOfServer(0);
   const NodeIndex end = peers ? NodeOfSlot(static_cast<uint32_t>(slots_.size())) : NodeOfSlot(0);
   for (NodeIndex a = first; a < end && faults_.losses > 0; ++a) {
     for (uint32_t slot = 0; slot < slots_.size(); ++slot) {
@@ -68,7 +68,7 @@ void World::LateWord(uint32_t index, NodeIndex at) {
 }
 
 Address World::AddressOf(NodeIndex node) const {
-  if (node < NodeOfSlot(0)) return Address::Of(ServerId{node - NodeOfShard(0)});
+  if (node < NodeOfSlot(0)) return Address::Of(ServerId{node - NodeOfServer(0)});
   return Address::Of(*slots_[node - NodeOfSlot(0)].rank);
 }
 
@@ -108,12 +108,38 @@ void World::SayLinkLost(NodeIndex node, Address other, Epoch heard) {
   message.from = AddressOf(node);
   message.to = Address::Scheduler();
   message.epoch = std::min(
-      heard, server ? server_epochs_[node - NodeOfShard(0)] : slots_[node - NodeOfSlot(0)].epoch);
+      heard, server ? servers_.epoch(node - NodeOfServer(0)) : slots_[node - NodeOfSlot(0)].epoch);
   message.body = wire::LostLink{other, "no connection"};
   if (!server) message.session = slots_[node - NodeOfSlot(0)].session;
   std::vector<wire::Message> messages;
   messages.push_back(std::move(message));
   Send(node, std::move(messages));
+}
+
+// ---- Servers that are lost, whose shards others have
+
+void World::AddServerChoices(std::vector<Choice>* choices) const {
+  using Phase = scheduler::Coordinator::Phase;
+  const bool runs =
+      coordinator_.phase() == Phase::kRunning || coordinator_.phase() == Phase::kEvaluating;
+  const SharedList<wire::Chain>& chains = coordinator_.roster().chains;
+  for (uint32_t k = 0; k < servers_.count() && !chains.empty(); ++k) {
+    if (servers_.crashed(k) && !servers_.noticed(k)) choices->push_back({Kind::kServerNotice, k});
+    if (!runs || !servers_.CanSpare(k, chains)) continue;
+    if (faults_.server_crashes > 0) choices->push_back({Kind::kServerCrash, k});
+    if (faults_.server_suspects > 0) choices->push_back({Kind::kServerSuspect, k});
+  }
+}
+
+void World::LoseServer(Kind how, uint32_t server) {
+  if (how == Kind::kServerCrash) {
+    servers_.Crash(server);
+    return connections_.CutAllTo(NodeOfServer(server));
+  }
+  servers_.Notice(server);
+  wire::Outbox outbox;
+  coordinator_.OnLost(now_, Address::Of(ServerId{server}), kLastEpoch, &outbox);
+  Send(kScheduler, std::move(outbox.messages));
 }
 
 }  // namespace soapstone::sim

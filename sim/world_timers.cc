@@ -60,7 +60,7 @@ wire::Message World::HeartbeatOf(NodeIndex node) const {
   message.from = AddressOf(node);
   message.to = Address::Scheduler();
   message.epoch =
-      server ? server_epochs_[node - NodeOfShard(0)] : slots_[node - NodeOfSlot(0)].epoch;
+      server ? servers_.epoch(node - NodeOfServer(0)) : slots_[node - NodeOfSlot(0)].epoch;
   if (!server) message.session = slots_[node - NodeOfSlot(0)].session;
   return message;
 }
@@ -68,8 +68,8 @@ wire::Message World::HeartbeatOf(NodeIndex node) const {
 // Heartbeats of all that run, but of the slot `but`.
 void World::HearAll(std::optional<uint32_t> but) {
   wire::Outbox answers;
-  for (uint32_t k = 0; k < shards_.size(); ++k) {
-    coordinator_.OnMessage(now_, HeartbeatOf(NodeOfShard(k)), &answers);
+  for (uint32_t k = 0; k < servers_.count(); ++k) {
+    coordinator_.OnMessage(now_, HeartbeatOf(NodeOfServer(k)), &answers);
   }
   for (uint32_t i = 0; i < slots_.size(); ++i) {
     const WorldSlot& slot = slots_[i];

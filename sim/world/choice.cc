@@ -31,6 +31,10 @@ uint32_t* FaultBudget::Of(Kind kind) {
     case Kind::kSilence:
     case Kind::kDeadline:
       return &timers;
+    case Kind::kServerCrash:
+      return &server_crashes;
+    case Kind::kServerSuspect:
+      return &server_suspects;
     default:
       return nullptr;
   }
@@ -38,7 +42,7 @@ uint32_t* FaultBudget::Of(Kind kind) {
 
 void FaultBudget::AddTo(Fingerprint* f) const {
   for (const uint32_t left : {crashes, leaves, joins, duplicates, reports, breaks, losses,
-                              late_words, forgets, asks, timers}) {
+                              late_words, forgets, asks, timers, server_crashes, server_suspects}) {
     f->Add(left);
   }
 }
@@ -86,6 +90,12 @@ std::string Describe(const Choice& choice, const std::function<std::string()>& h
       return "DEADLINE of what the coordinator waits for";
     case Kind::kHeartbeat:
       return absl::StrCat(slot(), " is heard again");
+    case Kind::kServerCrash:
+      return absl::StrCat("CRASH of server ", choice.from);
+    case Kind::kServerNotice:
+      return absl::StrCat("the coordinator notices the loss of server ", choice.from);
+    case Kind::kServerSuspect:
+      return absl::StrCat("SUSPECTED, though it lives: server ", choice.from);
     case Kind::kCheckpoint:
       return "CHECKPOINTS are asked for";
   }

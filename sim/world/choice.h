@@ -32,6 +32,9 @@ struct Choice {
     kSilence,    // the timeout of worker slot `from`, which lives: its heartbeats are late
     kDeadline,   // what the coordinator waits for has its deadline
     kHeartbeat,  // worker slot `from`, counted out for its silence, is heard again
+    kServerCrash,    // server `from`
+    kServerNotice,   // the coordinator is told that server `from`, crashed, is lost
+    kServerSuspect,  // it is told so of one that lives, and goes on until it is told
     kCheckpoint,  // the scheduler is asked for checkpoints, or for an end with one
   };
   Kind kind{};
@@ -42,7 +45,7 @@ struct Choice {
            kind == Kind::kJoin || kind == Kind::kCut || kind == Kind::kReport ||
            kind == Kind::kBreak || kind == Kind::kLose || kind == Kind::kLateWord ||
            kind == Kind::kForget || kind == Kind::kAsk || kind == Kind::kSilence ||
-           kind == Kind::kDeadline;
+           kind == Kind::kDeadline || kind == Kind::kServerCrash || kind == Kind::kServerSuspect;
   }
   friend auto operator<=>(const Choice&, const Choice&) = default;
 };
@@ -60,6 +63,8 @@ struct FaultBudget {
   uint32_t asks = 0;        // a worker asks again although nothing is lost
   uint32_t late_words = 0;  // of a link to a worker that crashed, when that is known already
   uint32_t timers = 0;      // a timer of the scheduler's fires before what it waits for comes
+  uint32_t server_crashes = 0;   // a server stops; others have its shards
+  uint32_t server_suspects = 0;  // a server that lives is counted out
   // What is left of a kind of which there are only so many; null: of the others.
   uint32_t* Of(Choice::Kind kind);
   void AddTo(Fingerprint* f) const;

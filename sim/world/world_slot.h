@@ -29,6 +29,7 @@ struct WorldSlot {
   std::optional<server::Peer> peer;      // likewise, decentralised
   uint64_t session = 0;
   Epoch epoch = 0;  // of the latest roster that came
+  SharedList<wire::Chain> chains;  // likewise
   bool started = false;
   bool leaving = false;
   bool crashed = false;   // by fault

@@ -1,0 +1,159 @@
+"""Jobs whose shards have replicas, with the real programs: a server is killed, stopped, told to end, cut off; the job
+goes on, under bsp to the same bits."""
+import os
+import random
+import re
+import signal
+import sys
+import time
+import unittest
+
+sys.path.append(os.path.dirname(os.path.abspath(__file__)))
+from resume_test import DurabilityTestCase  # noqa: E402
+from cluster import alive, descendants  # noqa: E402
+
+TIMEOUT = 1.0  # s
+
+
+class ReplicasTestCase(DurabilityTestCase):
+
+    def start(self, *flags, policy="bsp", servers=3, replicas=2, step_ms=6):
+        """A job that has begun to step."""
+        running = self.train(f"--policy={policy}", f"--servers={servers}", f"--replicas={replicas}",
+                             f"--heartbeat_timeout_s={TIMEOUT}", f"--base_ms={step_ms}", *flags, progress_every=0.1)
+        running.wait_for("started")
+        running.wait_for("samples/s")
+        return running, descendants(running.pid)
+
+    def ends_well(self, running, children):
+        self.assertEqual(running.wait(150), 0, running.output())
+        self.assert_nothing_left(children)
+        self.assertNotIn("guarantee", "\n".join(line for line in running.lines if "broken" in line))
+        return self.sha256(running.output())
+
+    def pause_of(self, running, rank):
+        """Seconds from when it was killed to the next line of progress behind the word of its loss."""
+        said = next(i for i, line in enumerate(running.lines) if f"server {rank} lost" in line)
+        after = [t for line, t in zip(running.lines[said:], running.times[said:]) if "samples/s" in line]
+        return after[0] - self.killed_at if after else 0.0
+
+    def kill(self, children, name, number=signal.SIGKILL):
+        self.killed_at = time.monotonic()
+        os.kill(children[name], number)
+
+
+class ReplicasTest(ReplicasTestCase):
+
+    def test_a_killed_server_changes_no_bit(self):
+        self.kill_servers(seeds=range(4))
+
+    def kill_servers(self, seeds):
+        expected = self.undisturbed()
+        for seed in seeds:
+            with self.subTest(seed=seed):
+                draw = random.Random(seed)
+                running, children = self.start()
+                time.sleep(draw.random() * 1.5)
+                rank = draw.randrange(3)
+                self.kill(children, f"server-{rank}")
+                running.wait_for(f"server {rank} lost: ", TIMEOUT + 3)
+                self.assertEqual(self.ends_well(running, children), expected, running.output())
+                self.assertLess(self.pause_of(running, rank), TIMEOUT + 2)
+                self.assertRegex(running.output(), rf"shard {rank} goes on at server {(rank + 1) % 3}")
+
+    def test_two_of_three_replicas_are_lost(self):
+        expected = self.undisturbed()
+        running, children = self.start(replicas=3)
+        self.kill(children, "server-0")
+        running.wait_for("server 0 lost")
+        self.kill(children, "server-1")
+        running.wait_for("server 1 lost")
+        self.assertEqual(self.ends_well(running, children), expected)
+
+    def test_the_last_replica_is_lost(self):
+        running, children = self.start(servers=2)
+        self.kill(children, "server-0")
+        running.wait_for("no other replica")
+        self.kill(children, "server-1")
+        self.assertEqual(running.wait(60), 138, running.output())
+        self.assertIn("server 1 lost", running.lines[-1])
+        self.assert_nothing_left(children)
+
+    def test_other_policies_keep_their_guarantee(self):
+        for policy in ("ssp:s=2", "softsync:n=2", "easgd:tau=4,mode=async"):
+            with self.subTest(policy=policy):
+                running, children = self.start("--strict", policy=policy)
+                self.kill(children, "server-1")
+                self.ends_well(running, children)
+                self.assertGreater(self.accuracy(running.output()), 0.9)
+                self.assertNotIn("rejected", running.output())
+
+    def test_a_worker_and_a_server_are_killed(self):
+        expected = self.undisturbed()
+        running, children = self.start()
+        self.kill(children, "worker-1")
+        self.kill(children, "server-2")
+        self.assertEqual(self.ends_well(running, children), expected, running.output())
+
+    def test_a_server_that_is_stopped_and_woken_is_heard_by_nobody(self):
+        expected = self.undisturbed()
+        running, children = self.start()
+        self.kill(children, "server-0", signal.SIGSTOP)
+        running.wait_for("server 0 lost")
+        os.kill(children["server-0"], signal.SIGCONT)
+        self.assertEqual(self.ends_well(running, children), expected, running.output())
+
+    def test_a_server_that_is_told_to_end_leaves(self):
+        expected = self.undisturbed()
+        running, children = self.start()
+        self.kill(children, "server-1", signal.SIGTERM)
+        deadline = time.monotonic() + 5
+        while alive(children["server-1"]) and time.monotonic() < deadline:
+            time.sleep(0.02)
+        self.assertFalse(alive(children["server-1"]))
+        self.assertEqual(self.ends_well(running, children), expected, running.output())
+
+    def test_checkpoints_go_on(self):
+        expected = self.undisturbed()
+        running, children = self.start(f"--checkpoint={self.folder}", "--checkpoint_every=5")
+        self.wait_for_checkpoint(running, 10)
+        self.kill(children, "server-1")
+        running.wait_for("server 1 lost")
+        self.wait_for_checkpoint(running, max(self.clocks()) + 10)
+        self.kill_all(running)
+        running = self.run_job("--resume=auto")
+        self.assertEqual(self.end(running), expected, running.output())
+        self.assertGreater(self.resumed_from(running), 10)
+
+    def test_a_job_with_replicas_stops_with_a_checkpoint(self):
+        expected = self.undisturbed()
+        running, children = self.start(f"--checkpoint={self.folder}", "--checkpoint_every=50")
+        self.kill(children, "server-2")
+        running.wait_for("server 2 lost")
+        os.kill(running.pid, signal.SIGTERM)
+        self.assertEqual(running.wait(60), 143, running.output())
+        running = self.run_job("--resume=auto")
+        self.assertEqual(self.end(running), expected, running.output())
+
+    def test_what_cannot_have_replicas_is_refused(self):
+        for flags, wanted in (
+                (["--servers=2", "--replicas=3"], "each on another server, and there are 2 servers"),
+                (["--servers=2", "--replicas=99"], "16 at most"),
+                (["--servers=2", "--replicas=2", "--policy=allreduce"], "no server keeps parameters"),
+                (["--servers=2", "--replicas=2", "--policy=backup:b=1"], "as yet"),
+                (["--servers=2", "--replicas=2", f"--record={self.dir}/r"], "output.record_path")):
+            running = self.train(*flags)
+            self.assertEqual(running.wait(30), 78, running.output())
+            self.assertEqual(len(running.lines), 1, running.output())
+            self.assertIn(wanted, running.lines[0])
+            self.assertIn("cluster.replicas", running.lines[0])
+
+
+class ReplicasCiTest(ReplicasTestCase):
+
+    def test_fifty_servers_killed(self):
+        ReplicasTest.kill_servers(self, seeds=range(100, 150))
+
+
+if __name__ == "__main__":
+    unittest.main()
