@@ -22,7 +22,6 @@
 #include "strategy/pieces.h"
 #include "strategy/strategy_text.h"
 #include "strategy/testing/random_strategies.h"
-#include "wire/layout.h"
 
 namespace soapstone::planner {
 namespace {
