@@ -276,6 +276,8 @@ TEST(TeamSpaceTest, EachMutantDiesWhereTheShippedOneHolds) {
       {TeamMutant::kTooFar, "runs ahead beyond the bound", "window of two", "S5"},
       {TeamMutant::kLeadForgotten, "shards forget the lead", "window of two", "G1"},
       {TeamMutant::kUpdatesLost, "a shard loses updates", "shared", "G1"},
+      {TeamMutant::kFirstPush, "a range has the first push alone", "ring", "E1"},
+      {TeamMutant::kAsTheyCome, "a range sums in the order of arrival", "ring under ssp", "E1"},
       {TeamMutant::kTakenOverLate, "seats disagree on what they take over",
        "two pipelines under bsp, one is lost", "S5"},
       {TeamMutant::kFormerPush, "a push of a former seat is taken",
