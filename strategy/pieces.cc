@@ -112,7 +112,7 @@ Pieces InStages(const Pieces& whole, const Strategy& strategy) {
   Pieces cut;
   for (Piece piece : whole.pieces) {
     const std::vector<uint32_t>& seats = whole.sets[piece.set];
-    const bool stays = seats.size() == 1 && strategy.synchronization == Synchronization::kOwner;
+    const bool stays = seats.size() == 1 && KeptByHolders(strategy.synchronization);
     Stage& stage = stages[piece.set];
     const bool full = piece.block.size() > 1 && BytesOf(piece) > stage.left;
     if (!stage.set.has_value() || (full && !stays)) {
@@ -176,14 +176,19 @@ wire::PieceHolders HoldersOf(const Pieces& pieces, const OpGraph& graph, const S
   wire::PieceHolders holders = {.sets = static_cast<uint32_t>(pieces.sets.size())};
   for (const Piece& piece : pieces.pieces) {
     holders.set_of.push_back(piece.set);
-    holders.servers.emplace_back();
-    if (strategy.synchronization == Synchronization::kOwner) {
-      holders.servers.back() = {pieces.sets[piece.set].front()};
-      continue;
+    std::vector<uint32_t>& servers = holders.servers.emplace_back();
+    switch (strategy.synchronization) {
+      case Synchronization::kOwner:
+        servers = {pieces.sets[piece.set].front()};
+        break;
+      case Synchronization::kRing:
+        servers = pieces.sets[piece.set];
+        break;
+      case Synchronization::kServers:
+        if (strategy.servers.empty()) break;
+        servers = strategy.servers[graph.ops[graph.params[piece.param].ops.front()].group];
+        break;
     }
-    if (strategy.servers.empty()) continue;
-    const uint32_t op = graph.params[piece.param].ops.front();
-    holders.servers.back() = strategy.servers[graph.ops[op].group];
   }
   return holders;
 }

@@ -39,7 +39,8 @@ absl::StatusOr<Pieces> PiecesOf(const OpGraph& graph, const Strategy& strategy);
 std::vector<ParamSpec> SpecsOf(const Pieces& pieces, const std::vector<ParamSpec>& params);
 
 // Which set holds each, and which servers keep it by the strategy: of an owner's, the server beside
-// the first holder, which has that seat's number.
+// the first holder, which has that seat's number; in a ring those beside all holders, in equal
+// ranges by the order of seats.
 wire::PieceHolders HoldersOf(const Pieces& pieces, const OpGraph& graph, const Strategy& strategy);
 
 }  // namespace soapstone::planner

@@ -66,8 +66,45 @@ TEST(PiecesTest, WhatStaysIsOneStage) {
   const OpGraph graph = GraphOf("alexnet");
   Strategy strategy = SingleDevice(graph, 0);
   EXPECT_EQ(PiecesOf(graph, strategy)->sets.size(), 1u);
+  SetSynchronization(Synchronization::kRing, &strategy);
+  EXPECT_EQ(PiecesOf(graph, strategy)->sets.size(), 1u);
   SetSynchronization(Synchronization::kServers, &strategy);
   EXPECT_GE(PiecesOf(graph, strategy)->sets.size(), 4u);
+}
+
+// Of three that hold alexnet each keeps a third of each piece, so that each sends and gets, of
+// gradients and of values, two thirds of all that is shared; a piece of one holder stays there.
+TEST(PiecesTest, InARingEachHolderKeepsItsRange) {
+  const OpGraph graph = GraphOf("alexnet");
+  Strategy strategy = DataParallel(graph, 3);
+  SetSynchronization(Synchronization::kRing, &strategy);
+  const auto last = static_cast<uint32_t>(graph.params.back().ops.front());
+  strategy.ops[last] = SingleDevice(graph, 1).ops[last];
+  const Pieces pieces = *PiecesOf(graph, strategy);
+  const wire::PieceHolders holders = HoldersOf(pieces, graph, strategy);
+  for (size_t i = 0; i < pieces.pieces.size(); ++i) {
+    EXPECT_EQ(holders.servers[i], pieces.sets[pieces.pieces[i].set]);
+  }
+  const auto params =
+      SpecsOf(pieces, models::BuildModel("alexnet", models::ModelInput{})->params());
+  const auto sets = static_cast<uint32_t>(pieces.sets.size());
+  const wire::Layout layout =
+      *wire::Layout::BuildOfPieces(params, holders, {.shard_count = 3 * sets});
+  for (uint32_t set = 0; set < sets; ++set) {
+    uint64_t all = 0;
+    for (uint32_t seat = 0; seat < 3; ++seat) all += layout.elements(ShardId{seat * sets + set});
+    EXPECT_EQ(static_cast<int64_t>(4 * all), BytesOfSet(pieces, set));
+    const auto pieces_of_set = std::count(holders.set_of.begin(), holders.set_of.end(), set);
+    for (uint32_t seat = 0; seat < 3; ++seat) {
+      const uint64_t kept = layout.elements(ShardId{seat * sets + set});
+      if (pieces.sets[set].size() == 1) {
+        EXPECT_EQ(kept, pieces.sets[set][0] == seat ? all : 0);
+      } else {
+        EXPECT_LE(std::max(3 * kept, all) - std::min(3 * kept, all),
+                  static_cast<uint64_t>(3 * pieces_of_set));
+      }
+    }
+  }
 }
 
 }  // namespace

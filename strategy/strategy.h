@@ -33,12 +33,16 @@ struct OpConfig {
 // What brings the gradients of a parameter that several devices hold together:
 //  kOwner    the first device that holds a piece of it takes in the others' gradients, applies them
 //            and sends the piece back ("parameter server at the first replica")
-//  kRing     all-reduce around the ring of the devices that hold a piece; each applies
+//  kRing     all-reduce among the devices that hold a piece. Workers run it by ranges: each holder
+//            keeps an equal range of the piece, takes in the others' gradients of it, applies them
+//            and sends it back (docs/decisions/046-a-ring-is-ranges.md)
 //  kServers  the machine's servers, or those among them that keep the parameter group (Strategy),
 //  each
 //            with an equal share of every piece; pieces that one device alone holds go there as
 //            well
 enum class Synchronization : uint8_t { kOwner, kRing, kServers };
+// Whether workers that hold a parameter keep it, and no server does.
+constexpr bool KeptByHolders(Synchronization way) { return way != Synchronization::kServers; }
 
 struct Strategy {
   std::vector<OpConfig> ops;  // as in the graph

@@ -20,16 +20,6 @@ absl::Status InFile(const std::string& file, const absl::Status& status) {
   return absl::Status(status.code(), absl::StrCat(file, ": ", status.message()));
 }
 
-// What workers cannot do yet of what a strategy may ask for.
-absl::Status CheckMeans(const Strategy& strategy) {
-  if (strategy.synchronization == Synchronization::kRing) {
-    return absl::UnimplementedError(
-        "synchronization: ring is planned, but not run yet; workers take strategies whose "
-        "parameters are at owners or on servers (soapstone plan --for_workers)");
-  }
-  return absl::OkStatus();
-}
-
 absl::Status SetPlanned(const wire::Strategy& message, const std::string& file, const Order& order,
                         TeamPlan* plan) {
   SOAP_ASSIGN_OR_RETURN(const PlannedTimes times, PlannedTimesFrom(message, file, order));
@@ -104,7 +94,6 @@ absl::StatusOr<TeamPlan> PlanTeam(const models::Graph& graph, const wire::Strate
   absl::StatusOr<OpGraph> whole = MakeOpGraph(graph, options);
   if (!whole.ok()) return InFile(file, whole.status());
   SOAP_ASSIGN_OR_RETURN(const Strategy strategy, StrategyForWorkers(message, file, *whole));
-  if (const absl::Status means = CheckMeans(strategy); !means.ok()) return InFile(file, means);
   SOAP_ASSIGN_OR_RETURN(Order order, OrderFrom(message, file, *whole, strategy));
   SOAP_RETURN_IF_ERROR(SetPlanned(message, file, order, &plan));
   plan.window = strategy.staleness + 1;
@@ -126,7 +115,7 @@ absl::StatusOr<TeamPlan> PlanTeam(const models::Graph& graph, const wire::Strate
     plan.steps[size] = *std::move(program);
   }
   for (const OpConfig& op : strategy.ops) plan.whole = plan.whole && op.devices.size() == 1;
-  plan.owned = strategy.synchronization == Synchronization::kOwner;
+  plan.owned = KeptByHolders(strategy.synchronization);
   plan.holders = HoldersOf(*pieces, *whole, strategy);
   plan.params = SpecsOf(*pieces, graph.params());
   plan.pieces = *std::move(pieces);

@@ -26,7 +26,7 @@ struct PlannedHalf {
 
 struct TeamPlan {
   uint32_t seats = 1;
-  bool owned = false;  // each piece is kept beside its first holder: server k in seat k's process
+  bool owned = false;  // pieces are kept beside their holders: server k in seat k's process
   uint32_t micro_batches = 1;
   uint32_t window = 1;  // iterations under way at once
   // By seat: clocks that it runs forward ahead (strategy/window.h); empty: none does.
@@ -46,9 +46,8 @@ struct TeamPlan {
 };
 
 // sizes: of the batches that occur, the strategy's own first. `file` stands for the text in errors.
-// Errors, "file: what": those of StrategyForWorkers and Lower; Unimplemented: parameters that a
-// ring synchronizes; InvalidArgument: sizes of which a part would
-// have nothing.
+// Errors, "file: what": those of StrategyForWorkers and Lower; InvalidArgument: sizes of which a
+// part would have nothing.
 absl::StatusOr<TeamPlan> PlanTeam(const models::Graph& graph, const wire::Strategy& message,
                                   const std::string& file, const std::vector<int64_t>& sizes);
 

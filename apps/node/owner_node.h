@@ -1,7 +1,7 @@
 // OwnerNode: a worker, and beside it in the same process the server that keeps the parameters of
-// which its seat is the owner (strategy/pieces.h). To everybody else they are two nodes: each
-// registers, is reached and is counted by itself; between the two messages go through the memory of
-// the process. They end together.
+// which its seat is the owner, or ranges of those that it holds (strategy/pieces.h). To everybody
+// else they are two nodes: each registers, is reached and is counted by itself; between the two
+// messages go through the memory of the process. They end together.
 #pragma once
 
 #include <atomic>

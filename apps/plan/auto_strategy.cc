@@ -63,6 +63,14 @@ bool Gains(Nanos found, Nanos data) {
   return static_cast<double>(data) >= kGainMin * static_cast<double>(found);
 }
 
+std::string WhereKept(const std::string& synchronization) {
+  if (synchronization == planner::NameOf(planner::Synchronization::kServers)) {
+    return "kept by servers";
+  }
+  const bool ring = synchronization == planner::NameOf(planner::Synchronization::kRing);
+  return ring ? "kept by the workers, in a ring" : "kept by the workers";
+}
+
 std::string WithoutField(const absl::Status& status) {
   return std::string(absl::StripPrefix(status.message(), "cluster.strategy: "));
 }
@@ -226,7 +234,9 @@ class Finding {
                      .output_path = scratch.File(kStrategy),
                      .for_workers = true,
                      .all_devices = true},
-                    options);
+                    options,
+                    job_->specs.policy.decentralised() ? planner::Synchronization::kRing
+                                                       : planner::Synchronization::kServers);
   }
 
   // Where the prediction would take it, and data parallelism runs too: on this machine, which it is
@@ -295,14 +305,10 @@ class Finding {
                                  ? absl::StrCat(MsText(found.data_ns), " by data parallelism")
                                  : "data parallelism does not fit";
     const uint32_t micro_batches = split.training().micro_batches();
-    const std::string kept =
-        found.synchronization == planner::NameOf(planner::Synchronization::kOwner)
-            ? "kept by the workers"
-            : "kept by servers";
     SayOfAuto(absl::StrCat(
         "a step of ", MsText(found.found_ns), " is predicted, ", data, "; ", TriedText(found.tried),
         micro_batches == 1 ? "" : absl::StrCat(micro_batches, " micro-batches, "), "parameters ",
-        kept, ": ", path_));
+        WhereKept(found.synchronization), ": ", path_));
     *settled = std::move(split);
     return kExitOk;
   }

@@ -30,7 +30,7 @@ absl::StatusOr<int> FindStrategy(const NodeFlags& flags, MeasuredInputs* kept,
 // What planning came to.
 struct FoundStep {
   Nanos found_ns = 0;
-  Nanos data_ns = 0;            // the fastest data parallelism; 0: none fits
+  Nanos data_ns = 0;            // data parallelism, as without a strategy; 0: it does not fit
   TriedSteps tried;             // 0: they were not
   std::string synchronization;  // of what was found
   std::string none;             // why nothing was found; empty: something was

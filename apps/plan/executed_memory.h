@@ -18,6 +18,7 @@ struct ExecutedMemoryOptions {
   uint32_t in_flight = 0;       // micro-batches under way at once; 0: all. Where there is no order:
   planner::Order order;         // empty: the canonical one
   double optimizer_floats = 0;  // state kept by element of a parameter: 1 momentum, 2 adam
+  bool rings_by_ranges = false;  // each holder keeps the state of its range alone (pieces.h)
 };
 
 // Bytes by device, where seats run ahead once a clock under way: activations, their gradients, what

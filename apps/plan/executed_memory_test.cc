@@ -2,6 +2,8 @@
 #include "apps/plan/executed_memory.h"
 
 #include <algorithm>
+#include <functional>
+#include <numeric>
 #include <string>
 #include <vector>
 
@@ -58,6 +60,36 @@ TEST(ExecutedMemoryTest, ServersKeepTheOptimizersState) {
   const int64_t owner = (*ExecutedMemory(graph, strategy, {.optimizer_floats = 2}))[0];
   planner::SetSynchronization(planner::Synchronization::kServers, &strategy);
   EXPECT_LT((*ExecutedMemory(graph, strategy, {.optimizer_floats = 2}))[0], owner);
+}
+
+// Of lenet5's parameters, which all three have, each keeps a third of adam's state.
+TEST(ExecutedMemoryTest, InARingEachHasTheStateOfItsRange) {
+  const planner::OpGraph graph = GraphOf("lenet5:tiny", {.batch = 6});
+  planner::Strategy strategy = planner::DataParallel(graph, 3);
+  planner::SetSynchronization(planner::Synchronization::kRing, &strategy);
+  int64_t parameters = 0;
+  for (const planner::PlanParam& param : graph.params) {
+    parameters += 4 * std::accumulate(param.shape.begin(), param.shape.end(), int64_t{1},
+                                      std::multiplies<>());
+  }
+  const auto state = [&](bool by_ranges) {
+    const auto with = [&](double floats) {
+      return *ExecutedMemory(
+          graph, strategy,
+          {.devices = 3, .optimizer_floats = floats, .rings_by_ranges = by_ranges});
+    };
+    const std::vector<int64_t> all = with(2), none = with(0);
+    std::vector<int64_t> difference;
+    for (size_t d = 0; d < all.size(); ++d) difference.push_back(all[d] - none[d]);
+    return difference;
+  };
+  EXPECT_EQ(state(false), std::vector<int64_t>(3, 2 * parameters));
+  const std::vector<int64_t> ranges = state(true);
+  EXPECT_EQ(std::accumulate(ranges.begin(), ranges.end(), int64_t{0}), 2 * parameters);
+  for (const int64_t of : ranges) {
+    EXPECT_NEAR(static_cast<double>(of), 2.0 / 3 * static_cast<double>(parameters),
+                static_cast<double>(2 * 4 * graph.params.size()));
+  }
 }
 
 }  // namespace

@@ -400,10 +400,12 @@ class PlanRun {
   PlanSummary summary_;
 };
 
-// The least of those that fit, and of `least` where that is one.
-Nanos LeastData(const std::vector<PricedStrategy>& priced, Nanos least) {
+// The least of those that fit, in one of the ways, and of `least` where that is one.
+Nanos LeastData(const std::vector<PricedStrategy>& priced,
+                const std::vector<planner::Synchronization>& ways, Nanos least) {
   for (const PricedStrategy& of : priced) {
     if (of.name != "data parallel" || of.overflow_bytes > 0) continue;
+    if (std::find(ways.begin(), ways.end(), of.strategy.synchronization) == ways.end()) continue;
     least = least == 0 ? IterationOf(of) : std::min(least, IterationOf(of));
   }
   return least;
@@ -411,18 +413,21 @@ Nanos LeastData(const std::vector<PricedStrategy>& priced, Nanos least) {
 
 }  // namespace
 
-absl::StatusOr<PlannedStep> PlanStep(const PlanFlags& flags, const PlanningOptions& options) {
+absl::StatusOr<PlannedStep> PlanStep(const PlanFlags& flags, const PlanningOptions& options,
+                                     planner::Synchronization data_by) {
   PlanningOptions whole = options;
   whole.micro_batches = 1;
   SOAP_ASSIGN_OR_RETURN(const std::unique_ptr<Planning> planning, Planning::Create(whole));
   const Nanos until = NodeLoop::Now() + std::llround(kWholeShare * flags.budget_s * kSecond);
   PlannedStep step;
+  planning->UseWay(data_by);
+  const std::vector<planner::Synchronization>& ways = planning->ways();
   step.data_ns =
-      LeastData(planning->Baselines([until] { return NodeLoop::Now() > until; }).priced, 0);
+      LeastData(planning->Baselines([until] { return NodeLoop::Now() > until; }).priced, ways, 0);
   PlanRun run(flags, &options);
   SOAP_RETURN_IF_ERROR(run.Run());
   const std::vector<PricedStrategy>& priced = run.summary().strategies;
-  step.data_ns = LeastData(priced, step.data_ns);
+  step.data_ns = LeastData(priced, ways, step.data_ns);
   step.found_ns = IterationOf(priced[0]);
   step.synchronization = planner::NameOf(priced[0].strategy.synchronization);
   return step;

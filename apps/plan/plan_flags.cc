@@ -65,8 +65,8 @@ void AddSearch(CLI::App* plan, PlanFlags* flags) {
                    "Synchronize by owner, ring or servers [whichever is best]")
       ->check(CLI::IsMember({"owner", "ring", "servers"}));
   plan->add_flag("--for_workers", flags->for_workers,
-                 "Only what `soapstone train --strategy` can run: parts that compute alone, "
-                 "parameters at owners or on servers")
+                 "Only what `soapstone train --strategy` can run: parts that compute alone; a ring "
+                 "as workers run it, in ranges")
       ->excludes(plan->get_option("--time_chunk"));
   plan->add_flag("--all_devices", flags->all_devices,
                  "With --for_workers: where the best leaves a device without work, the nearest "

@@ -62,10 +62,6 @@ absl::StatusOr<PlanningOptions> OptionsOf(const PlanFlags& flags) {
                              .synchronization = flags.synchronization,
                              .for_workers = flags.for_workers,
                              .optimizer = flags.optimizer};
-  if (flags.for_workers && flags.synchronization == "ring") {
-    return absl::InvalidArgumentError(
-        "--for_workers: workers run what owners or servers synchronize, not ring");
-  }
   if (!flags.config_path.empty()) SOAP_RETURN_IF_ERROR(FillFromJob(flags, &options));
   return options;
 }

@@ -45,9 +45,8 @@ absl::StatusOr<std::unique_ptr<planner::CostModel>> CostsOf(const std::string& p
   return std::unique_ptr<planner::CostModel>(std::move(measured));
 }
 
-// Those that baselines choose from; for workers, those that they run.
+// Those that baselines choose from.
 absl::StatusOr<std::vector<planner::Synchronization>> WaysOf(const std::string& asked,
-                                                             bool for_workers,
                                                              const planner::Machine& machine) {
   using planner::Synchronization;
   const bool has_servers = !machine.servers().empty();
@@ -58,10 +57,7 @@ absl::StatusOr<std::vector<planner::Synchronization>> WaysOf(const std::string& 
   if (asked == "owner") return std::vector<Synchronization>{Synchronization::kOwner};
   if (asked == "ring") return std::vector<Synchronization>{Synchronization::kRing};
   if (asked == "servers") return std::vector<Synchronization>{Synchronization::kServers};
-  std::vector<Synchronization> all = {Synchronization::kOwner};
-  if (!for_workers) all.push_back(Synchronization::kRing);
-  if (has_servers) all.push_back(Synchronization::kServers);
-  return all;
+  return planner::SynchronizationsOf(machine);
 }
 
 }  // namespace
@@ -88,8 +84,7 @@ absl::StatusOr<std::unique_ptr<Planning>> Planning::Create(const PlanningOptions
   }
   std::unique_ptr<Planning> planning(new Planning(std::move(model)));
   planning->machine_ = std::make_unique<planner::Machine>(std::move(machine));
-  SOAP_ASSIGN_OR_RETURN(planning->ways_,
-                        WaysOf(options.synchronization, options.for_workers, *planning->machine_));
+  SOAP_ASSIGN_OR_RETURN(planning->ways_, WaysOf(options.synchronization, *planning->machine_));
   const auto devices = static_cast<int64_t>(planning->machine_->devices().size());
   const int64_t batch = options.batch > 0 ? options.batch : kSamplesPerDevice * devices;
   SOAP_ASSIGN_OR_RETURN(planning->graph_,
@@ -99,6 +94,7 @@ absl::StatusOr<std::unique_ptr<Planning>> Planning::Create(const PlanningOptions
                                                                     1, options.micro_batches)}));
   planning->graph_.model = options.model;
   planning->for_workers_ = options.for_workers;
+  planning->simulator_options_.rings_by_ranges = options.for_workers;
   if (options.for_workers) planner::KeepWhatRunsAlone(&planning->graph_);
   planning->jitter_ = options.jitter;
   if (!options.optimizer.empty()) {
@@ -155,6 +151,12 @@ void Planning::UseGraph(planner::OpGraph graph) {
   prices_ = std::make_unique<planner::CostCache>();
 }
 
+bool Planning::UseWay(planner::Synchronization way) {
+  if (!planner::KeptByHolders(way) && machine_->servers().empty()) return false;
+  ways_ = {way};
+  return true;
+}
+
 std::vector<planner::StaleIteration> Planning::Stalenesses(planner::Strategy strategy,
                                                            uint32_t max) const {
   planner::Simulator simulator(&graph_, machine_.get(), costs_.get(), simulator_options_);
@@ -184,7 +186,8 @@ void Planning::MeasureMemory(planner::PricedStrategy* priced) const {
                            {.devices = static_cast<uint32_t>(devices),
                             .in_flight = priced->breakdown.in_flight,
                             .order = OrderOf(priced->strategy),
-                            .optimizer_floats = simulator_options_.optimizer_floats});
+                            .optimizer_floats = simulator_options_.optimizer_floats,
+                            .rings_by_ranges = simulator_options_.rings_by_ranges});
   }
   if (!bytes.ok()) {
     bytes = priced->breakdown.memory_bytes;

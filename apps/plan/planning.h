@@ -36,7 +36,7 @@ struct PlanningOptions {
   double moved_gb = 0;           // of a step, at most, 10^9 bytes each; 0: any number
   std::string costs_path;        // empty: the roofline
   std::string synchronization;   // owner, ring, servers; empty: whichever is best
-  bool for_workers = false;      // only splits whose parts workers can run
+  bool for_workers = false;      // only splits whose parts workers can run, rings as they run them
   std::string optimizer;         // as of a job: "adam:lr=1e-3"; empty: one without state
 };
 
@@ -63,6 +63,8 @@ class Planning {
   const planner::CostModel& costs() const { return *costs_; }
   // To synchronize: those that the options allow.
   const std::vector<planner::Synchronization>& ways() const { return ways_; }
+  // This one alone from now on. Returns whether the machine has what it takes; else all stay.
+  bool UseWay(planner::Synchronization way);
   const planner::SimulatorOptions& simulator_options() const { return simulator_options_; }
 
   // Its memory is what its sections take (executed_memory.h), where they can be made and there are

@@ -3,7 +3,7 @@
 
     bench/scripts/planned_points.py [--bin=build/release/bin] [--models=lenet5,mlp,gnmt] [--rates=100,300,1000] [--workers=2,3,4]
 
-A point is a model, a strategy for it (data parallelism over a server or owners, a pipeline, what the search finds),
+A point is a model, a strategy for it (data parallelism over a server, owners or a ring, a pipeline, what the search finds),
 so many workers, and the rate of every link. Needs root, ip and tc, as strategy_on_shaped_links.py, whose network this
 is: each process has a namespace, and tc limits each one's link in both directions.
 
@@ -89,6 +89,7 @@ BATCH = {"softmax": 24, "lenet5": 96, "mlp:hidden=256": 96, "gnmt:hidden=96": 48
 STRATEGIES = {
     "servers": ["--search=data", "--sync=servers"],
     "owner": ["--search=data", "--sync=owner"],
+    "ring": ["--search=data", "--sync=ring"],
     "pipeline": ["--search=gpipe", "--micro_batches=4", "--sync=owner"],
     "found": ["--search=mcmc"],
 }
@@ -170,7 +171,7 @@ class Bench:
                  f"--batch={BATCH[model]}", f"--costs={self.costs_of(model, workers)}", "--for_workers", "--budget=3s",
                  f"--output={path}", *STRATEGIES[name])
         text = open(path).read()
-        return path, links.predicted_ms(text), 'synchronization: "owner"' in text
+        return path, links.predicted_ms(text), links.kept_by_workers(text)
 
     def start(self, namespace, cpu, role, config, *flags):
         log = open(f"{self.folder}/{role}.log", "a")

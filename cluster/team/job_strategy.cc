@@ -81,7 +81,8 @@ absl::Status CheckStaleness(const std::string& file, const wire::Strategy& strat
 }
 
 bool KeptByWorkers(const wire::Strategy& strategy) {
-  return strategy.synchronization() == planner::NameOf(planner::Synchronization::kOwner);
+  return strategy.synchronization() == planner::NameOf(planner::Synchronization::kOwner) ||
+         strategy.synchronization() == planner::NameOf(planner::Synchronization::kRing);
 }
 
 uint32_t MicroBatchesOf(const wire::Strategy& strategy) {

@@ -67,13 +67,15 @@ class JobStrategyTest : public ::testing::Test {
 };
 
 TEST_F(JobStrategyTest, SizesThatTheJobLeavesOpenAreOfAllTeams) {
-  wire::JobConfig config = ConfigOf(3, 2, "owner");
-  ASSERT_TRUE(FillFromStrategy(&config).ok());
-  EXPECT_EQ(config.model(), "mlp");
-  EXPECT_EQ(config.cluster().workers(), 6u);
-  EXPECT_EQ(config.cluster().servers(), 2u);  // beside team 0
-  EXPECT_EQ(config.training().batch(), 24u);
-  EXPECT_EQ(config.training().micro_batches(), 6u);
+  for (const char* kept_by : {"owner", "ring"}) {
+    wire::JobConfig config = ConfigOf(3, 2, kept_by);
+    ASSERT_TRUE(FillFromStrategy(&config).ok());
+    EXPECT_EQ(config.model(), "mlp");
+    EXPECT_EQ(config.cluster().workers(), 6u);
+    EXPECT_EQ(config.cluster().servers(), 2u);  // beside team 0
+    EXPECT_EQ(config.training().batch(), 24u);
+    EXPECT_EQ(config.training().micro_batches(), 6u);
+  }
   EXPECT_EQ(WhyNot(ConfigOf(3)), "");
 }
 

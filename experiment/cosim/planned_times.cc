@@ -74,7 +74,7 @@ absl::StatusOr<Nanos> PlanStep(const planner::OpGraph& graph, const planner::Str
                                uint32_t seats, const planner::Machine& machine,
                                const planner::CostModel& costs) {
   SOAP_ASSIGN_OR_RETURN(const planner::Machine own, planner::FirstDevices(machine, seats));
-  planner::Simulator simulator(&graph, &own, &costs);
+  planner::Simulator simulator(&graph, &own, &costs, {.rings_by_ranges = true});
   SOAP_RETURN_IF_ERROR(simulator.SetStrategy(strategy));
   return simulator.IterationTime();
 }

@@ -4,6 +4,7 @@
 #include "experiment/cosim/planned_times.h"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <cstdio>
 #include <cstdlib>
@@ -227,15 +228,15 @@ Differences DifferencesOf(const char* name, const std::string& link, int count) 
         staged ? planner::RandomPipeline(graph, seats, &draws)
                : planner::RandomStrategy(graph, {.seats = seats, .parts_max = seats}, &draws);
     if (!staged) SpreadParts(graph, seats, &draws, &strategy);
-    const bool owned = draws.Coin();
-    planner::SetSynchronization(owned ? Synchronization::kOwner : Synchronization::kServers,
-                                &strategy);
+    static constexpr std::array kWays = {Synchronization::kOwner, Synchronization::kRing,
+                                         Synchronization::kServers};
+    planner::SetSynchronization(kWays[draws.Between(0, 2)], &strategy);
     const Both both =
         Compare({.model = model, .graph = &graph, .machine = &machine, .strategy = strategy});
     std::printf("%s %d: %s of %u seats, %d micro-batches, %s: planned %.3f ms, virtual %+.2f %%\n",
                 name, i, staged ? "stages" : "parts", seats, static_cast<int>(micro_batches),
-                owned ? "owner" : "servers", static_cast<double>(both.planned) / 1e6,
-                100 * both.difference());
+                planner::NameOf(strategy.synchronization).c_str(),
+                static_cast<double>(both.planned) / 1e6, 100 * both.difference());
     all.mean += std::abs(both.difference()) / count;
     all.worst = std::max(all.worst, std::abs(both.difference()));
   }
@@ -319,7 +320,8 @@ TEST_F(TeamCosimTest, PlacementsHaveTheBitsOfOneWorkerWhateverTheDelays) {
   for (const uint32_t teams : {1u, 2u}) {
     const OpGraph graph = GraphOf(*model_, 2);
     const std::string whole = WholeHash(model_, teams * kBatch, 2 * teams, 5);
-    for (const Synchronization way : {Synchronization::kServers, Synchronization::kOwner}) {
+    for (const Synchronization way :
+         {Synchronization::kServers, Synchronization::kOwner, Synchronization::kRing}) {
       const wire::Strategy strategy =
           MessageFor(graph, planner::RandomPipeline(graph, 3, &draws), 3, way);
       const cluster::TrainingJob job = TrainedBy(JobOf(model_, strategy, "bsp", 2, 5, teams));
@@ -333,7 +335,8 @@ TEST_F(TeamCosimTest, ASplitHasOneHashWhateverTheDelaysAndTheBound) {
   const OpGraph graph = GraphOf(*model_, 1);
   const Strategy split = planner::RandomStrategy(graph, {.seats = 3, .parts_max = 4}, &draws);
   std::set<std::string> hashes;
-  for (const Synchronization way : {Synchronization::kServers, Synchronization::kOwner}) {
+  for (const Synchronization way :
+       {Synchronization::kServers, Synchronization::kOwner, Synchronization::kRing}) {
     const wire::Strategy strategy = MessageFor(graph, split, 3, way);
     for (const char* policy : {"bsp", "ssp:s=2"}) {
       const cluster::TrainingJob job = TrainedBy(JobOf(model_, strategy, policy, 1, 5));
@@ -399,7 +402,8 @@ TEST_F(TeamCosimTest, AveragingRoundsHaveTheBitsOfWorkersThatHaveAll) {
                                 .workers = 2};
     const std::string whole = Trained(TrainedBy(std::move(job)), {}).sha256;
     EXPECT_TRUE(all.insert(whole).second) << policy;
-    for (const Synchronization way : {Synchronization::kServers, Synchronization::kOwner}) {
+    for (const Synchronization way :
+         {Synchronization::kServers, Synchronization::kOwner, Synchronization::kRing}) {
       const wire::Strategy strategy =
           MessageFor(graph, planner::RandomPipeline(graph, 3, &draws), 3, way);
       const cluster::TrainingJob teams = TrainedBy(JobOf(model_, strategy, policy, 2, 5, 2));

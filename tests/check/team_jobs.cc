@@ -25,7 +25,7 @@ std::shared_ptr<const cluster::TrainingJob> TeamJobOf(const models::Graph& model
   team->evaluation_batch = static_cast<uint64_t>(plan.batch);
   team->evaluation_batches = options.evaluation_batches;
   team->plan.seats = options.seats;
-  team->plan.owned = strategy.synchronization == planner::Synchronization::kOwner;
+  team->plan.owned = planner::KeptByHolders(strategy.synchronization);
   team->plan.window = options.window;
   team->plan.pieces = *std::move(pieces);
   team->plan.holders = planner::HoldersOf(team->plan.pieces, plan, strategy);

@@ -16,6 +16,7 @@
 #include "sim/team/team_world.h"
 #include "sim/world/seeded_walk.h"
 #include "strategy/op_graph.h"
+#include "strategy/strategy_text.h"
 #include "strategy/testing/random_strategies.h"
 #include "tests/check/team_jobs.h"
 
@@ -106,9 +107,10 @@ std::optional<Drawn> TryDraw(Draws* draws) {
   planner::Strategy strategy = whole || draws->Coin()
                                    ? planner::RandomPipeline(plan, options.seats, draws)
                                    : planner::RandomStrategy(plan, {.seats = options.seats}, draws);
-  const bool owned = draws->Coin();
-  strategy.synchronization =
-      owned ? planner::Synchronization::kOwner : planner::Synchronization::kServers;
+  static constexpr std::array kWays = {planner::Synchronization::kOwner,
+                                       planner::Synchronization::kRing,
+                                       planner::Synchronization::kServers};
+  strategy.synchronization = kWays[draws->Between(0, 2)];
   Drawn drawn = {.job = TeamJobOf(model, plan, strategy, options)};
   if (drawn.job == nullptr) return std::nullopt;
   drawn.faults = FaultsOf(options.seats, draws);
@@ -116,7 +118,7 @@ std::optional<Drawn> TryDraw(Draws* draws) {
   static constexpr std::array kProbabilities = {0.03, 0.01, 0.003, 0.001};
   drawn.fault_probability = kProbabilities[draws->Between(0, 3)];
   drawn.name = absl::StrCat(options.policy, " ", options.teams, "x", options.seats, " window ",
-                            options.window, owned ? " owners" : " servers");
+                            options.window, " ", planner::NameOf(strategy.synchronization));
   return drawn;
 }
 

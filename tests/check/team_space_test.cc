@@ -35,6 +35,7 @@ enum class TeamShapeKind {
   kPipeline,  // (a) two stages, two micro-batches
   kCrossing,  // (b) outputs split, then samples: blocks cross both ways
   kShared,    // (c) samples split: all parameters have both holders
+  kRing,      // the same, each keeps a range of them
   kSingle,    // one seat has all
   kForward,   // (d) the first seat has no parameters, and nothing flows back to it
 };
@@ -71,6 +72,10 @@ Strategy StrategyOf(const OpGraph& graph, TeamShapeKind kind) {
       case TeamShapeKind::kShared:
         strategy.ops.push_back(Halves(op, models::DimKind::kSample));
         break;
+      case TeamShapeKind::kRing:
+        strategy.synchronization = planner::Synchronization::kRing;
+        strategy.ops.push_back(Halves(op, models::DimKind::kSample));
+        break;
       case TeamShapeKind::kSingle:
         strategy.ops.push_back(Whole(op, 0));
         break;
@@ -84,8 +89,7 @@ Strategy StrategyOf(const OpGraph& graph, TeamShapeKind kind) {
 
 std::shared_ptr<const cluster::TrainingJob> JobOf(TeamShapeKind kind,
                                                   const TeamJobOptions& options) {
-  const bool shallow = kind == TeamShapeKind::kForward || kind == TeamShapeKind::kShared ||
-                       kind == TeamShapeKind::kSingle;
+  const bool shallow = kind != TeamShapeKind::kPipeline && kind != TeamShapeKind::kCrossing;
   const models::Graph graph =
       *models::BuildModel(shallow ? "softmax" : "mlp:tiny", {.image = {1, 2, 4}, .classes = 4});
   const int64_t micro_batches = kind == TeamShapeKind::kPipeline ? 2 : 1;
@@ -122,6 +126,9 @@ std::vector<TeamSpace> SpacesOfOne() {
        kShared,
        {.policy = "ssp:s=1", .clocks = 3},
        {.duplicates = 1}},
+      {"ring", kRing, {.clocks = 3}},
+      {"ring, a message twice", kRing, {}, {.duplicates = 1}},
+      {"ring under ssp", kRing, {.policy = "ssp:s=1", .clocks = 3}},
       {"forward", kForward, {.clocks = 3}},
       {"shared under essp, a message twice",
        kShared,
@@ -269,6 +276,8 @@ TEST(TeamSpaceTest, EachMutantDiesWhereTheShippedOneHolds) {
       {TeamMutant::kTooFar, "runs ahead beyond the bound", "window of two", "S5"},
       {TeamMutant::kLeadForgotten, "shards forget the lead", "window of two", "G1"},
       {TeamMutant::kUpdatesLost, "a shard loses updates", "shared", "G1"},
+      {TeamMutant::kFirstPush, "a range has the first push alone", "ring", "E1"},
+      {TeamMutant::kAsTheyCome, "a range sums in the order of arrival", "ring under ssp", "E1"},
       {TeamMutant::kTakenOverLate, "seats disagree on what they take over",
        "two pipelines under bsp, one is lost", "S5"},
       {TeamMutant::kFormerPush, "a push of a former seat is taken",

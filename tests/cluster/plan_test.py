@@ -406,12 +406,14 @@ class PlanTest(ClusterTestCase):
             self.plan(*flags, f"--search={search}", f"--output={path}")
             with open(path, encoding="utf-8") as file:
                 text = file.read()
-            self.assertRegex(text, r'synchronization: "(owner|servers)"')
+            self.assertRegex(text, r'synchronization: "(owner|ring|servers)"')
             lstms = re.findall(r'name: "[^"]*lstm[^"]*"\n(.*?)\n}', text, re.DOTALL)
             self.assertGreaterEqual(len(lstms), 1)
             for lstm in lstms:
                 self.assertNotRegex(lstm, r'dim: "h"')
-        self.refuse("not ring", *flags, "--sync=ring")
+        self.plan(*flags, "--sync=ring", "--search=data", f"--output={path}")
+        with open(path, encoding="utf-8") as file:
+            self.assertIn('synchronization: "ring"', file.read())
         self.refuse("excludes", *flags, "--time_chunk=4")
         self.plan(*flags, "--staleness=2", "--search=data", f"--output={path}")
         with open(path, encoding="utf-8") as file:

@@ -399,7 +399,7 @@ class RefusedTest(StrategyTestCase):
         with open(strategy) as file:
             text = file.read()
         for i, wrong in enumerate((text[:len(text) // 2], text.replace("devices: 1", "devices: 7"), "", "\0\0",
-                                   text.replace('synchronization: "servers"', 'synchronization: "ring"'),
+                                   text.replace('synchronization: "servers"', 'synchronization: "tree"'),
                                    text + 'kept { op: "conv1" servers: 0 servers: 0 }')):
             path = f"{self.dir}/wrong{i}.strategy.textproto"
             with open(path, "w") as file:

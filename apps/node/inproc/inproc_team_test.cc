@@ -170,8 +170,10 @@ TEST(InprocTeamTest, SplitsHaveOneHashWhateverTheServers) {
     const std::string once = team.Run(1);
     EXPECT_EQ(once.size(), 64u) << once;
     EXPECT_EQ(team.Run(3), once) << made;
-    team.Write(graph, strategy, planner::Synchronization::kOwner);
-    EXPECT_EQ(team.Run(1), once) << made;  // of one server beside each worker, whatever is asked
+    for (const auto way : {planner::Synchronization::kOwner, planner::Synchronization::kRing}) {
+      team.Write(graph, strategy, way);
+      EXPECT_EQ(team.Run(1), once) << made;  // of one server beside each worker, whatever is asked
+    }
     ++made;
   }
 }

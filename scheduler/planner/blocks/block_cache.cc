@@ -43,7 +43,8 @@ BlockCache::BlockCache(const ConnectionGraph* connections, const Machine* machin
       splits_(&connections->graph(), machine, costs, &connections->classes()),
       flow_builder_(machine, {.segment_bytes = options.segment_bytes}),
       edge_builder_(machine, &flow_builder_),
-      sync_builder_(&connections->graph(), machine, &flow_builder_),
+      sync_builder_(&connections->graph(), machine, &flow_builder_,
+                    {.rings_by_ranges = options.rings_by_ranges}),
       members_(connections->ops()) {
   ops_.by_class.resize(connections->classes().ops);
   edges_.by_class.resize(connections->edge_classes());

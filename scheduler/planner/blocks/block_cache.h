@@ -50,6 +50,7 @@ class BlockCache {
   struct Options {
     int64_t segment_bytes = 0;           // comm_block.h
     size_t words_max = size_t{1} << 26;  // of four bytes: 256 MB of states, blocks and overlaps
+    bool rings_by_ranges = false;        // sync_block.h
   };
   // Keeps the pointers, which must outlive it. Asks `costs` once for each way to split an operator.
   BlockCache(const ConnectionGraph* connections, const Machine* machine, const CostModel* costs,

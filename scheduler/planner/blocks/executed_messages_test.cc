@@ -20,6 +20,7 @@
 #include "scheduler/planner/simulator/simulator.h"
 #include "strategy/lowering.h"
 #include "strategy/pieces.h"
+#include "strategy/strategy_text.h"
 #include "strategy/testing/random_strategies.h"
 
 namespace soapstone::planner {
@@ -106,41 +107,87 @@ HeldBytes ExecutedPieces(const OpGraph& graph, const Strategy& strategy) {
   return held;
 }
 
-bool AnyAddsUp(const OpGraph& graph, const Strategy& strategy) {
-  for (uint32_t g = 0; g < graph.groups.size(); ++g) {
-    if (AddsUp(graph, strategy, g)) return true;
+// The same, with each operator whose parts would add up whole on one of its devices.
+Strategy WithoutSums(const OpGraph& graph, Strategy strategy) {
+  const Strategy drawn = strategy;
+  for (size_t k = 0; k < graph.ops.size(); ++k) {
+    if (!AddsUp(graph, drawn, graph.ops[k].group)) continue;
+    OpConfig& config = strategy.ops[k];
+    config = {.degrees = std::vector<uint32_t>(config.degrees.size(), 1),
+              .devices = {config.devices[0]}};
   }
-  return false;
+  return strategy;
 }
 
-// Of gradients and values between holders and owners, in both directions.
-int64_t ExecutedOwnerBytes(const OpGraph& graph, const Strategy& strategy) {
+// By sender and receiver, [from · devices + to].
+using PairBytes = std::vector<int64_t>;
+
+// Blocks, and what holders and those that keep parameters send each other: gradients there, values
+// back. Shard k is in the process of worker k / sets.
+PairBytes ExecutedByPair(const models::Graph& model, const OpGraph& graph,
+                         const TeamProgram& program, const Strategy& strategy, uint32_t devices) {
+  PairBytes bytes(size_t{devices} * devices, 0);
+  for (const BlockMessage& message : program.messages) {
+    if (message.edge < graph.edges.size()) {
+      bytes[message.from * devices + message.to] += message.bytes;
+    }
+  }
   const absl::StatusOr<Pieces> pieces = PiecesOf(graph, strategy);
   CHECK(pieces.ok()) << pieces.status();
-  const wire::PieceHolders holders = HoldersOf(*pieces, graph, strategy);
-  int64_t bytes = 0;
-  for (size_t i = 0; i < pieces->pieces.size(); ++i) {
-    const Piece& piece = pieces->pieces[i];
-    for (const uint32_t seat : pieces->sets[piece.set]) {
-      // Server k is in the process of worker k.
-      if (seat != holders.servers[i].at(0)) bytes += 2 * 4 * models::ElementsOf(piece.block);
+  const auto sets = static_cast<uint32_t>(pieces->sets.size());
+  const auto layout = wire::Layout::BuildOfPieces(SpecsOf(*pieces, model.params()),
+                                                  HoldersOf(*pieces, graph, strategy),
+                                                  {.shard_count = devices * sets});
+  CHECK(layout.ok()) << layout.status();
+  for (uint32_t shard = 0; shard < devices * sets; ++shard) {
+    const uint32_t host = shard / sets;
+    for (const uint32_t seat : pieces->sets[shard % sets]) {
+      if (seat == host) continue;
+      const auto share = static_cast<int64_t>(4 * layout->elements(ShardId{shard}));
+      bytes[seat * devices + host] += share;
+      bytes[host * devices + seat] += share;
     }
   }
   return bytes;
 }
 
-TEST(ExecutedMessagesTest, TheirBytesAreThoseThatAreSimulated) {
+// Of a machine with a link for each pair, which carries a byte in a nanosecond.
+PairBytes PricedByPair(const Machine& machine, Simulator* simulator, const Strategy& strategy) {
+  CHECK(simulator->SetStrategy(strategy).ok());
+  const auto devices = static_cast<uint32_t>(machine.devices().size());
+  const Breakdown parts = simulator->Explain();
+  PairBytes bytes(size_t{devices} * devices, 0);
+  for (uint32_t from = 0; from < devices; ++from) {
+    for (uint32_t to = 0; to < devices; ++to) {
+      if (from == to) continue;
+      bytes[from * devices + to] = parts.busy_ns[devices + machine.Path(from, to)[0]];
+    }
+  }
+  return bytes;
+}
+
+// Networks of full size, but for what repeats itself.
+const std::vector<std::string>& Networks() {
+  static const auto* const names = new std::vector<std::string>{
+      "alexnet", "resnet50", "inception_v3", "rnnlm", "gnmt", "transformer_lm", "dlrm_hashed"};
+  return *names;
+}
+
+// Of all networks together; the i-th is of network i % count.
+int Strategies() {
   const char* const text = std::getenv("SOAPSTONE_STRATEGIES");
   int strategies = 60;
   if (text != nullptr) CHECK(absl::SimpleAtoi(text, &strategies));
-  const std::vector<std::string> names = {"alexnet", "resnet50",       "inception_v3", "rnnlm",
-                                          "gnmt",    "transformer_lm", "dlrm_hashed"};
+  return strategies;
+}
+
+TEST(ExecutedMessagesTest, TheirBytesAreThoseThatAreSimulated) {
+  const std::vector<std::string>& names = Networks();
   const NoCosts costs;
   for (size_t n = 0; n < names.size(); ++n) {
-    // Of full size, but for what repeats itself.
     const OpGraph graph =
         *MakeOpGraph(*models::BuildModel(names[n], models::ModelInput{}), {.batch = 32});
-    for (int i = static_cast<int>(n); i < strategies; i += static_cast<int>(names.size())) {
+    for (int i = static_cast<int>(n); i < Strategies(); i += static_cast<int>(names.size())) {
       Draws draws(static_cast<uint64_t>(i), 3);
       const SplitOptions options = {.seats = static_cast<uint32_t>(draws.Between(2, 16)),
                                     .parts_max = 16};
@@ -164,12 +211,32 @@ TEST(ExecutedMessagesTest, TheirBytesAreThoseThatAreSimulated) {
       Simulator simulator(&graph, &machine, &costs);
       ASSERT_TRUE(simulator.SetStrategy(strategy).ok());
       ASSERT_EQ(simulator.Explain().transfer_bytes, bytes) << names[n] << " " << i;
-      if (AnyAddsUp(graph, strategy)) continue;
-      Strategy owned = strategy;
-      SetSynchronization(Synchronization::kOwner, &owned);
-      ASSERT_TRUE(simulator.SetStrategy(owned).ok());
-      ASSERT_EQ(simulator.Explain().sync_bytes, ExecutedOwnerBytes(graph, owned))
-          << names[n] << " " << i;
+    }
+  }
+}
+
+// All that a step has on the link of each pair: blocks, gradients and values.
+TEST(ExecutedMessagesTest, BytesOfEachPairAreThoseThatAreSimulated) {
+  const std::vector<std::string>& names = Networks();
+  const NoCosts costs;
+  for (size_t n = 0; n < names.size(); ++n) {
+    const models::Graph model = *models::BuildModel(names[n], models::ModelInput{});
+    const OpGraph graph = *MakeOpGraph(model, {.batch = 32});
+    for (int i = static_cast<int>(n); i < Strategies(); i += static_cast<int>(names.size())) {
+      Draws draws(static_cast<uint64_t>(i), 4);
+      const auto seats = static_cast<uint32_t>(draws.Between(2, 16));
+      Strategy strategy =
+          WithoutSums(graph, RandomStrategy(graph, {.seats = seats, .parts_max = 16}, &draws));
+      const auto program = Lower(graph, strategy, CanonicalOrder(graph, strategy, seats));
+      ASSERT_TRUE(program.ok()) << names[n] << " " << i << ": " << program.status();
+      const Machine machine = FakeMachine({.nodes = 1, .devices_per_node = seats});
+      Simulator simulator(&graph, &machine, &costs, {.rings_by_ranges = true});
+      for (const Synchronization way : {Synchronization::kOwner, Synchronization::kRing}) {
+        SetSynchronization(way, &strategy);
+        ASSERT_EQ(ExecutedByPair(model, graph, *program, strategy, seats),
+                  PricedByPair(machine, &simulator, strategy))
+            << names[n] << " " << i << " by " << NameOf(way);
+      }
     }
   }
 }

@@ -9,9 +9,10 @@ void ParamPieces::AddPiece(const std::vector<uint64_t>& mask, int64_t bytes) {
   for (size_t i = piece_masks_.size(); i-- > 0;) {
     if (piece_masks_[i] != mask) continue;
     pieces_[i].bytes += bytes;
+    pieces_[i].cells.push_back(bytes);
     return;
   }
-  ParamPiece piece = {.bytes = bytes};
+  ParamPiece piece = {.bytes = bytes, .cells = {bytes}};
   for (uint32_t d = 0; d < devices_; ++d) {
     if ((mask[d / 64] >> (d % 64) & 1) != 0) piece.holders.push_back(d);
   }

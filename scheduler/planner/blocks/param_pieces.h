@@ -20,6 +20,7 @@ struct PlacedSplit {
 struct ParamPiece {
   std::vector<uint32_t> holders;  // devices, ascending; at least one
   int64_t bytes = 0;
+  std::vector<int64_t> cells;  // bytes of each of those that it is made of
 };
 
 // Invariants, of the last Find:

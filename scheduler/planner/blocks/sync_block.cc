@@ -14,10 +14,12 @@ Nanos TimeFor(double bytes, double bytes_per_second) {
 
 }  // namespace
 
-SyncBuilder::SyncBuilder(const OpGraph* graph, const Machine* machine, FlowBuilder* flows)
+SyncBuilder::SyncBuilder(const OpGraph* graph, const Machine* machine, FlowBuilder* flows,
+                         Options options)
     : graph_(graph),
       machine_(machine),
       flows_(flows),
+      options_(options),
       devices_(static_cast<uint32_t>(machine->devices().size())),
       pieces_(graph, devices_) {
   backward_parts_.assign(devices_, 0);
@@ -63,45 +65,79 @@ void SyncBuilder::FollowParts(uint32_t device, uint32_t task) {
   tasks_.tasks[task].waits += backward_parts_[device];
 }
 
-// By owner and holder.
 std::vector<SyncBuilder::Share> SyncBuilder::SharesOfOwners(const std::vector<ParamPiece>& pieces) {
   std::vector<Share> shares;
   for (const ParamPiece& piece : pieces) {
     for (uint32_t holder : piece.holders) shares.push_back({piece.holders[0], holder, piece.bytes});
   }
-  const auto by = [](const Share& a, const Share& b) {
-    return std::pair(a.owner, a.holder) < std::pair(b.owner, b.holder);
-  };
-  std::sort(shares.begin(), shares.end(), by);
-  size_t kept = 0;
-  for (const Share& share : shares) {
-    if (kept > 0 && !by(shares[kept - 1], share)) {
-      shares[kept - 1].bytes += share.bytes;
-    } else {
-      shares[kept++] = share;
-    }
-  }
-  shares.resize(kept);
   return shares;
 }
 
+// Range i of n elements among k holders is [i·n/k, (i + 1)·n/k), rounded down, of each cell by
+// itself (wire/layout.cc).
+std::vector<SyncBuilder::Share> SyncBuilder::SharesInRanges(const std::vector<ParamPiece>& pieces) {
+  std::vector<Share> shares;
+  for (const ParamPiece& piece : pieces) {
+    const auto count = static_cast<int64_t>(piece.holders.size());
+    for (int64_t i = 0; i < count; ++i) {
+      int64_t elements = 0;
+      for (const int64_t bytes : piece.cells) {
+        const int64_t cell = bytes / kElementBytes;
+        elements += cell * (i + 1) / count - cell * i / count;
+      }
+      if (elements == 0) continue;
+      for (uint32_t holder : piece.holders) {
+        shares.push_back({piece.holders[i], holder, elements * kElementBytes});
+      }
+    }
+  }
+  return shares;
+}
+
+void SyncBuilder::AddUp(std::vector<Share>* shares) {
+  const auto by = [](const Share& a, const Share& b) {
+    return std::pair(a.owner, a.holder) < std::pair(b.owner, b.holder);
+  };
+  std::sort(shares->begin(), shares->end(), by);
+  size_t kept = 0;
+  for (const Share& share : *shares) {
+    if (kept > 0 && !by((*shares)[kept - 1], share)) {
+      (*shares)[kept - 1].bytes += share.bytes;
+    } else {
+      (*shares)[kept++] = share;
+    }
+  }
+  shares->resize(kept);
+}
+
 // Each owner applies what the nodes push to it, and then sends it back to them. A node pushes all
-// that it has of the group at once.
-void SyncBuilder::BuildOwner(const std::vector<ParamPiece>& pieces) {
-  const std::vector<Share> shares = SharesOfOwners(pieces);
+// that it has of the group at once. An owner is one of the holders.
+void SyncBuilder::BuildOwners(std::vector<Share> shares) {
+  AddUp(&shares);
   std::vector<uint32_t> apply_of(devices_, 0);  // by owner
   for (size_t begin = 0, end = 0; begin < shares.size(); begin = end) {
     const uint32_t owner = shares[begin].owner;
-    int64_t received = 0;
+    int64_t kept = 0, received = 0;
     for (end = begin; end < shares.size() && shares[end].owner == owner; ++end) {
-      if (shares[end].holder != owner) received += shares[end].bytes;
+      (shares[end].holder == owner ? kept : received) += shares[end].bytes;
     }
-    // The owner is the first of its pieces' holders.
-    apply_of[owner] = AddApply(owner, ApplyTime(owner, shares[begin].bytes, received));
+    apply_of[owner] = AddApply(owner, ApplyTime(owner, kept, received));
     FollowParts(owner, apply_of[owner]);
   }
   PushToOwners(shares, apply_of);
   PullFromOwners(shares, apply_of);
+}
+
+void SyncBuilder::BuildInRanges(const std::vector<ParamPiece>& pieces) {
+  const std::vector<Share> shares = SharesInRanges(pieces);
+  std::vector<int64_t> elsewhere(devices_, 0);
+  for (const Share& share : shares) {
+    if (share.owner != share.holder) elsewhere[share.holder] += share.bytes;
+  }
+  for (uint32_t d = 0; d < devices_; ++d) {
+    if (elsewhere[d] > 0) kept_elsewhere_.push_back({d, elsewhere[d]});
+  }
+  BuildOwners(shares);
 }
 
 void SyncBuilder::PushToOwners(const std::vector<Share>& shares,
@@ -270,15 +306,7 @@ void SyncBuilder::BuildServers(const std::vector<ParamPiece>& pieces,
   }
 }
 
-void SyncBuilder::Build(uint32_t group, absl::Span<const PlacedSplit> ops,
-                        Synchronization synchronization, absl::Span<const uint32_t> servers,
-                        SyncBlock* block) {
-  tasks_.Clear();
-  held_.clear();
-  bytes_ = 0;
-  device_tasks_.clear();
-  CountParts(group, ops);
-  const std::vector<ParamPiece>& pieces = pieces_.Find(group, ops);
+void SyncBuilder::CountHeld(const std::vector<ParamPiece>& pieces) {
   std::vector<int64_t> held(devices_, 0);
   for (const ParamPiece& piece : pieces) {
     for (uint32_t holder : piece.holders) held[holder] += piece.bytes;
@@ -286,12 +314,29 @@ void SyncBuilder::Build(uint32_t group, absl::Span<const PlacedSplit> ops,
   for (uint32_t d = 0; d < devices_; ++d) {
     if (held[d] > 0) held_.push_back({d, held[d]});
   }
+}
+
+void SyncBuilder::Build(uint32_t group, absl::Span<const PlacedSplit> ops,
+                        Synchronization synchronization, absl::Span<const uint32_t> servers,
+                        SyncBlock* block) {
+  tasks_.Clear();
+  held_.clear();
+  kept_elsewhere_.clear();
+  bytes_ = 0;
+  device_tasks_.clear();
+  CountParts(group, ops);
+  const std::vector<ParamPiece>& pieces = pieces_.Find(group, ops);
+  CountHeld(pieces);
   switch (synchronization) {
     case Synchronization::kOwner:
-      BuildOwner(pieces);
+      BuildOwners(SharesOfOwners(pieces));
       break;
     case Synchronization::kRing:
-      BuildRing(pieces);
+      if (!options_.rings_by_ranges) {
+        BuildRing(pieces);
+        break;
+      }
+      BuildInRanges(pieces);
       break;
     case Synchronization::kServers:
       BuildServers(pieces, servers.empty() ? all_servers_ : servers);
@@ -302,10 +347,11 @@ void SyncBuilder::Build(uint32_t group, absl::Span<const PlacedSplit> ops,
   flows_->SumLoads(all, &loads_);
   BlockMemory& memory = block->memory;
   memory.Reset(tasks_.bytes() + BlockMemory::BytesFor(device_to_) + BlockMemory::BytesFor(held_) +
-               BlockMemory::BytesFor(loads_));
+               BlockMemory::BytesFor(kept_elsewhere_) + BlockMemory::BytesFor(loads_));
   block->device_to.all = memory.Add(device_to_).begin();
   block->tasks = tasks_.PackInto(&memory);
   block->held = memory.Add(held_);
+  block->kept_elsewhere = memory.Add(kept_elsewhere_);
   block->loads = memory.Add(loads_);
   block->bytes = bytes_;
 }

@@ -17,16 +17,23 @@ struct SyncBlock {
   CommTasks tasks;
   PartLists device_to;      // [device] → tasks that wait for the group's backward parts there
   Array<DeviceBytes> held;  // of parameters there
-  Array<Load> loads;        // of links, devices and servers
-  int64_t bytes = 0;        // of all messages
-  BlockMemory memory;       // of all of these
+  Array<DeviceBytes>
+      kept_elsewhere;  // of those, in ranges of others that have the optimizer's state
+  Array<Load> loads;   // of links, devices and servers
+  int64_t bytes = 0;   // of all messages
+  BlockMemory memory;  // of all of these
 };
 
 // Keeps its memory between calls. Not to be shared between threads.
 class SyncBuilder {
  public:
+  struct Options {
+    // A ring is what workers run (strategy/pieces.h): each holder of a piece keeps an equal range
+    // of it, as an owner does. Else messages go from each holder to the next, and all apply all.
+    bool rings_by_ranges = false;
+  };
   // Keeps the pointers, which must outlive it.
-  SyncBuilder(const OpGraph* graph, const Machine* machine, FlowBuilder* flows);
+  SyncBuilder(const OpGraph* graph, const Machine* machine, FlowBuilder* flows, Options options);
 
   // ops: by operator of the graph. A device's gradient is complete when the last backward part
   // there of any operator of the group that has parameters is. servers: that keep the group, of
@@ -36,13 +43,18 @@ class SyncBuilder {
 
  private:
   void CountParts(uint32_t group, absl::Span<const PlacedSplit> ops);
-  // What a holder has of an owner's pieces.
+  // What a holder has of what an owner keeps.
   struct Share {
     uint32_t owner, holder;
     int64_t bytes;
   };
   static std::vector<Share> SharesOfOwners(const std::vector<ParamPiece>& pieces);
-  void BuildOwner(const std::vector<ParamPiece>& pieces);
+  static std::vector<Share> SharesInRanges(const std::vector<ParamPiece>& pieces);
+  void CountHeld(const std::vector<ParamPiece>& pieces);
+  // Shares of one owner and holder become one; by owner and holder.
+  static void AddUp(std::vector<Share>* shares);
+  void BuildOwners(std::vector<Share> shares);
+  void BuildInRanges(const std::vector<ParamPiece>& pieces);
   void PushToOwners(const std::vector<Share>& shares, const std::vector<uint32_t>& apply_of);
   void PullFromOwners(const std::vector<Share>& shares, const std::vector<uint32_t>& apply_of);
   uint32_t NodeOf(uint32_t device) const { return machine_->devices()[device].node; }
@@ -60,6 +72,7 @@ class SyncBuilder {
   const OpGraph* graph_;
   const Machine* machine_;
   FlowBuilder* flows_;
+  const Options options_;
   uint32_t devices_;
   std::vector<uint32_t> all_servers_;
   ParamPieces pieces_;
@@ -68,7 +81,7 @@ class SyncBuilder {
   // Of the group that is being made.
   OpenTasks tasks_;
   std::vector<uint32_t> device_to_;
-  std::vector<DeviceBytes> held_;
+  std::vector<DeviceBytes> held_, kept_elsewhere_;
   std::vector<Load> loads_;
   int64_t bytes_ = 0;
 };

@@ -16,7 +16,8 @@ Simulator::Simulator(const OpGraph* graph, const Machine* machine, const CostMod
                      SimulatorOptions options)
     : inputs_{graph, machine, costs, options},
       connections_(graph),
-      cache_(&connections_, machine, costs, {.segment_bytes = options.segment_bytes}),
+      cache_(&connections_, machine, costs,
+             {.segment_bytes = options.segment_bytes, .rings_by_ranges = options.rings_by_ranges}),
       now_(&connections_, &cache_),
       loads_(&connections_, *machine, cache_.resources(),
              {.optimizer_floats = options.optimizer_floats,

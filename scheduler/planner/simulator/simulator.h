@@ -50,6 +50,7 @@ struct SimulatorOptions {
   double optimizer_floats = 0;          // state kept by element of a parameter: 1 momentum, 2 adam
   double memory_share = 1;              // of devices' memory, for what is counted (Overflow)
   int64_t moved_bytes_max = INT64_MAX;  // of all messages of a step
+  bool rings_by_ranges = false;         // as workers run them; else hop by hop (sync_block.h)
 };
 
 // How computation varies from step to step: log-normally, by a factor of mean 1.

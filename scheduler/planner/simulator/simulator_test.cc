@@ -80,6 +80,35 @@ TEST(SimulatorTest, RingAllReduce) {
   EXPECT_EQ(StepOf(c, strategy), 24 + 42 + 10 + 96);
 }
 
+// As workers run it: each keeps a half, to which the other pushes 16 bytes while its own gradient
+// is there: 3·16 + 2·16 to add and apply, and 16 back.
+TEST(SimulatorTest, RingByRanges) {
+  Case c = {OneLinear(2), FakeMachine({}), {.optimizer_floats = 2, .rings_by_ranges = true}};
+  Strategy strategy = DataParallel(c.graph, 2);
+  strategy.synchronization = Synchronization::kRing;
+  EXPECT_EQ(StepOf(c, strategy), 24 + 26 + 80 + 26);
+  // Each has the state of its half alone: two floats for each four bytes of 32.
+  const auto kept = [&] {
+    Simulator simulator(&c.graph, &c.machine, &c.costs, c.options);
+    CHECK(simulator.SetStrategy(strategy).ok());
+    return simulator.CountedBytes(0, 1);
+  };
+  const int64_t halves = kept();
+  c.options.rings_by_ranges = false;
+  EXPECT_EQ(kept(), halves + 2 * 16);
+}
+
+// Three holders of eight elements keep two, three and three. What each sends of gradients and gets
+// of values crosses no more links than a ring's hops would: 2·(n − 1) times the piece in all.
+TEST(SimulatorTest, RangesOfThreeAddUp) {
+  const Case c = {OneLinear(3), FakeMachine({.devices_per_node = 3}), {.rings_by_ranges = true}};
+  Strategy strategy = DataParallel(c.graph, 3);
+  strategy.synchronization = Synchronization::kRing;
+  Simulator simulator(&c.graph, &c.machine, &c.costs, c.options);
+  ASSERT_TRUE(simulator.SetStrategy(strategy).ok());
+  EXPECT_EQ(simulator.Explain().sync_bytes, 2 * 2 * 32);
+}
+
 // Both pushes pass their own NIC at 24–56, but the server's in turn: at 34–66 and 66–98. Applied
 // at 76–108 and 108–140. The pulls leave at 140–172–204, and the second arrives at 224.
 TEST(SimulatorTest, PushesMeetAtTheServersNic) {

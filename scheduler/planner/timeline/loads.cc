@@ -44,6 +44,10 @@ void Loads::AddSync(const SyncBlock& sync, int sign) {
     memory_.AddParameters(device,
                           sign * static_cast<int64_t>(static_cast<double>(bytes) * copies_));
   }
+  for (const auto& [device, bytes] : sync.kept_elsewhere) {
+    memory_.AddParameters(device, -sign * static_cast<int64_t>(static_cast<double>(bytes) *
+                                                               options_.optimizer_floats));
+  }
   sync_bytes_ += sign * sync.bytes;
 }
 
