@@ -65,6 +65,16 @@ class BestTestCase(DurabilityTestCase):
     def keeping(self, *flags, every=EVERY, step_ms=0):
         return self.run_job("--keep_best", *flags, every=every, step_ms=step_ms)
 
+    def strategy(self):
+        """Flags of a job that is split over two workers."""
+        strategy = f"{self.dir}/strategy"
+        done = subprocess.run([f"{BIN}/soapstone", "plan", "--model=lenet5", f"--config={self.config}",
+                               "--machine=examples/machines/p100_4x4.machine.textproto", "--devices=2",
+                               "--for_workers", f"--output={strategy}"],
+                              capture_output=True, text=True, timeout=60, check=False, cwd=SOURCE)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        return f"--strategy={strategy}", "--workers=2"
+
     def values_of(self, path):
         return {name: list(values) for name, (_, values) in tensors_of(path)[0].items()}
 
@@ -132,13 +142,7 @@ class BestTest(BestTestCase):
         self.assertEqual(self.read("evaluate", f"--checkpoint={self.folder}/best")["test_loss"], row["best"]["loss"])
 
     def test_a_job_with_a_strategy(self):
-        strategy = f"{self.dir}/strategy"
-        done = subprocess.run([f"{BIN}/soapstone", "plan", "--model=lenet5", f"--config={self.config}",
-                               "--machine=examples/machines/p100_4x4.machine.textproto", "--devices=2",
-                               "--for_workers", f"--output={strategy}"],
-                              capture_output=True, text=True, timeout=60, check=False, cwd=SOURCE)
-        self.assertEqual(done.returncode, 0, done.stderr)
-        running = self.keeping(f"--strategy={strategy}", "--workers=2", "--epochs=3", every=30)
+        running = self.keeping(*self.strategy(), "--epochs=3")
         self.assertEqual(running.wait(120), 0, running.output())
         row = self.best()
         self.assertEqual(self.read("evaluate", f"--checkpoint={self.folder}/best")["test_accuracy"],
@@ -147,10 +151,13 @@ class BestTest(BestTestCase):
     def test_what_is_asked_for_wrongly(self):
         for wanted, flags in (("early_stop: of no best checkpoint: give --checkpoint and --keep_best too",
                                [f"--checkpoint={self.folder}", "--early_stop=3"]),
+                              ("early_stop: not yet with output.curve_path, which is of a run to its end",
+                               [f"--checkpoint={self.folder}", "--keep_best", "--early_stop=3",
+                                f"--curve={self.dir}/curve"]),
                               ("keep_best: of no folder: give --checkpoint too", ["--keep_best"])):
             running = self.train(*flags)
             self.assertEqual(running.wait(60), 78, running.output())
-            self.assertIn(wanted, running.output())
+            self.assertRegex(running.output(), wanted)
             self.assertEqual(len(running.lines), 1, running.output())
 
 
@@ -215,6 +222,17 @@ class StandInTest(BestTestCase):
         self.assertEqual(self.asked()[0], stopped)
         self.assertEqual(self.best()["clock"], 60)
         self.assertEqual(self.sha256(running.output()), self.undisturbed())
+
+    def test_other_jobs_stop_early_too(self):
+        self.say("0.6", c30="0.9")
+        for flags in (["--policy=ssp:s=2"], self.strategy()):
+            with self.subTest(flags=flags):
+                running = self.keeping("--early_stop=1", f"--model_path={self.dir}/model", *flags, step_ms=10)
+                self.assertEqual(running.wait(120), 0, running.output())
+                self.assertRegex(running.output(), rf"stopped at clock \d+ of {CLOCKS}: the checkpoint is written")
+                self.assertRegex(running.output(), r"stopped early, best +30, accuracy 0.9000")
+                os.remove(f"{self.dir}/model")
+                shutil.rmtree(self.folder)
 
     def test_a_result_that_cannot_be_written_is_said(self):
         self.say("0.6", c30="0.9")
