@@ -2,6 +2,7 @@
 // is on the disk, the newest checkpoint that was committed is found, or a newer one in whole.
 #include <functional>
 
+#include "checkpoint/best.h"
 #include "checkpoint/folder.h"
 #include "checkpoint/image.h"
 #include "checkpoint/part.h"
@@ -188,6 +189,67 @@ TEST(CrashTest, EachForgottenStepIsFound) {
   EXPECT_NE(FirstWrong(AsShipped, DiskMutant::kFoldersNotSynced, 40), "");
   EXPECT_NE(FirstWrong(ManifestBeforeTheLastPart, DiskMutant::kNone, 40), "");
   EXPECT_NE(FirstWrong(PrunedBeforeTheCommit, DiskMutant::kNone, 40), "");
+}
+
+// What a job does that keeps the best of three checkpoints: 100 is, and then 300. Returns the clock
+// that it was last told the folder says; 0: none.
+int64_t KeepingTheBest(SimulatedDisk* disk, bool prunes_first) {
+  if (!disk->MakeFolder("d").ok() || !disk->SyncFolder("").ok()) return 0;
+  int64_t said = 0;
+  for (const int64_t clock : kClocks) {
+    wire::Checkpoint manifest = ManifestOf(clock);
+    if (!WriteParts(disk, clock, 0, kShards, &manifest).ok()) break;
+    if (!Commit(disk, "d", manifest).ok() || !Prune(disk, "d", {said, clock}).ok()) break;
+    wire::BestCheckpoint best;
+    best.set_clock(clock == 200 ? 100 : clock);
+    best.set_session(kSession);
+    best.set_evaluated(clock);
+    if (prunes_first && !Prune(disk, "d", {clock}).ok()) break;
+    if (!WriteBest(disk, "d", best).ok()) break;
+    said = best.clock();
+    if (!Prune(disk, "d", {said, clock}).ok()) break;
+  }
+  return said;
+}
+
+// Empty: the folder says what it was told last or a later best, which is whole.
+std::string WhatIsWrongWithTheBest(SimulatedDisk* disk, int64_t said) {
+  const auto best = ReadBest(disk, "d");
+  if (!best.ok()) return std::string(best.status().message());
+  const int64_t clock = best->has_value() ? (*best)->clock() : 0;
+  if (clock < said) return absl::StrCat("the best is ", clock, ", it was said to be ", said);
+  if (clock == 0) return "";
+  const auto manifest = ReadBestManifest(disk, "d");
+  if (!manifest.ok()) return std::string(manifest.status().message());
+  const std::vector<std::string> faults = FaultsOf(disk, "d", *manifest);
+  return faults.empty() ? "" : faults[0];
+}
+
+std::string FirstWrongOfTheBest(DiskMutant mutant, bool prunes_first) {
+  constexpr uint64_t kDraws = 40;
+  SimulatedDisk whole(mutant);
+  KeepingTheBest(&whole, prunes_first);
+  for (uint64_t end = 0; end <= whole.steps(); ++end) {
+    for (uint64_t draw = 0; draw < kDraws; ++draw) {
+      SimulatedDisk disk(mutant);
+      disk.EndAfter(end);
+      const int64_t said = KeepingTheBest(&disk, prunes_first);
+      disk.Restart(draw);
+      std::string wrong = WhatIsWrongWithTheBest(&disk, said);
+      if (!wrong.empty()) return absl::StrCat("after ", end, " steps: ", wrong);
+    }
+  }
+  return "";
+}
+
+TEST(CrashTest, WhateverIsLostTheBestThatWasSaidIsFoundAndWhole) {
+  EXPECT_EQ(FirstWrongOfTheBest(DiskMutant::kNone, false), "");
+}
+
+TEST(CrashTest, EachForgottenStepOfTheBestIsFound) {
+  EXPECT_NE(FirstWrongOfTheBest(DiskMutant::kFilesNotSynced, false), "");
+  EXPECT_NE(FirstWrongOfTheBest(DiskMutant::kFoldersNotSynced, false), "");
+  EXPECT_NE(FirstWrongOfTheBest(DiskMutant::kNone, true), "");
 }
 
 // And then a run that comes after finds nothing in its way.

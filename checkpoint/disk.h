@@ -36,7 +36,7 @@ class Disk {
   // With the folders above it; what is there already stays.
   virtual absl::Status MakeFolder(const std::string& path) = 0;
   virtual absl::Status SyncFolder(const std::string& path) = 0;
-  // REQUIRES: nothing is at `to`.
+  // A file at `to` gives way to a file, at once. REQUIRES: nothing else is there.
   virtual absl::Status Rename(const std::string& from, const std::string& to) = 0;
   // With all that is in it. What is not there is no error.
   virtual absl::Status Remove(const std::string& path) = 0;

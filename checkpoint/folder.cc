@@ -8,6 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "base/status_macros.h"
+#include "checkpoint/best.h"
 
 namespace soapstone::checkpoint {
 namespace {
@@ -55,7 +56,7 @@ absl::StatusOr<std::vector<int64_t>> ClocksIn(Disk* disk, const std::string& roo
   if (!names.ok()) return absl::InvalidArgumentError(names.status().message());
   std::vector<int64_t> clocks;
   for (const std::string& name : *names) {
-    if (IsUnfinished(name)) continue;
+    if (IsUnfinished(name) || name == kBestFile) continue;
     const std::optional<int64_t> clock = ClockOf(name);
     if (!clock.has_value()) {
       return absl::InvalidArgumentError(absl::StrCat(root, ": is no folder of checkpoints: it has ",
@@ -145,8 +146,15 @@ absl::Status Commit(Disk* disk, const std::string& root, const wire::Checkpoint&
 
 absl::Status Prune(Disk* disk, const std::string& root, const std::vector<int64_t>& keep) {
   SOAP_ASSIGN_OR_RETURN(const std::vector<int64_t> clocks, ClocksIn(disk, root));
+  const auto stays = [&keep](int64_t clock) {
+    return std::find(keep.begin(), keep.end(), clock) != keep.end();
+  };
+  const auto best = ReadBest(disk, root);  // one that is damaged names nothing
+  if (best.ok() && best->has_value() && !stays((*best)->clock())) {
+    SOAP_RETURN_IF_ERROR(RemoveBest(disk, root));
+  }
   for (const int64_t clock : clocks) {
-    if (std::find(keep.begin(), keep.end(), clock) != keep.end()) continue;
+    if (stays(clock)) continue;
     SOAP_RETURN_IF_ERROR(disk->Remove(Join(root, NameOf(clock))));
   }
   return absl::OkStatus();

@@ -3,6 +3,7 @@
 //   000000400/                  a checkpoint: the state before clock 400, in the parts that its
 //                               manifest (kManifestFile) names
 //   .000000500.SESSION.tmp/     one that a run of that session is writing
+//   best                        which of them is the best on held-out samples (best.h)
 //
 // Parts are written into the second, and are on the disk when they are said to be written; then the
 // manifest; then the folder gets its name, which is the moment from which it counts. A machine that
@@ -56,7 +57,8 @@ absl::StatusOr<std::optional<wire::Checkpoint>> Newest(
 // then, and nothing of it.
 absl::Status Commit(Disk* disk, const std::string& root, const wire::Checkpoint& manifest);
 
-// Removes all checkpoints but those of `keep`.
+// Removes all checkpoints but those of `keep`. What is said to be the best and goes is said no more
+// before that.
 absl::Status Prune(Disk* disk, const std::string& root, const std::vector<int64_t>& keep);
 
 // Removes what was not finished. REQUIRES: no run is writing there.

@@ -26,11 +26,12 @@ std::string ManifestText(wire::Checkpoint manifest) {
   // Its lines mean the same in one, which stands in errors and in JSON too.
   manifest.set_job(absl::StrReplaceAll(manifest.job(), {{"\n", " "}}));
   manifest.set_strategy(absl::StrReplaceAll(manifest.strategy(), {{"\n", " "}}));
-  const std::string lines = wire::TextOf(manifest);
-  return lines + SumLineOf(lines);
+  return Sealed(wire::TextOf(manifest));
 }
 
-absl::StatusOr<wire::Checkpoint> ParseManifest(const std::string& text, const std::string& name) {
+std::string Sealed(const std::string& lines) { return lines + SumLineOf(lines); }
+
+absl::Status CheckSealed(const std::string& text, const std::string& name) {
   const size_t last = text.rfind(kSumLine);
   if (last == text.npos || text.substr(last) != SumLineOf(text.substr(0, last))) {
     return absl::DataLossError(absl::StrCat(name, ": is not as it was written"));
@@ -43,6 +44,11 @@ absl::StatusOr<wire::Checkpoint> ParseManifest(const std::string& text, const st
     return absl::FailedPreconditionError(absl::StrCat(name, ": is of another format (", line,
                                                       "), and this program knows ", kFormat));
   }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<wire::Checkpoint> ParseManifest(const std::string& text, const std::string& name) {
+  SOAP_RETURN_IF_ERROR(CheckSealed(text, name));
   wire::Checkpoint manifest;
   const absl::Status parsed = wire::ParseTextConfig(text, name, &manifest);
   if (!parsed.ok()) return absl::DataLossError(parsed.message());

@@ -131,6 +131,11 @@ constexpr JobField kFields[] = {
     {"resume", "output.resume",
      "Go on from a checkpoint of --checkpoint: auto: the newest that is whole, or the start where "
      "there is none; CLOCK: that one; never: the folder must have none [never]"},
+    {"keep_best", "output.keep_best",
+     "Evaluate each checkpoint on the held-out samples, and keep the best too: DIR/best"},
+    {"early_stop", "output.early_stop",
+     "With --keep_best: stop after so many evaluations in a row that are not better than the best, "
+     "and write that as the model [train to the end]"},
     {"curve", "output.curve_path", "Write loss and held-out accuracy against time to this CSV"},
     {"curve_every", "output.curve_every",
      "Samples from a point of the curve to the next [a sixtieth of the run]"},

@@ -1,8 +1,9 @@
 // CheckpointKeeper: the scheduler's part in checkpoints: it has the folder to itself, orders one
-// after another, commits what is whole on a thread of its own, and keeps the last two. A part of
-// the scheduler's shell.
+// after another, commits what is whole on a thread of its own, and keeps the last two, and the best
+// where that is asked for. A part of the scheduler's shell.
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -12,7 +13,9 @@
 #include <variant>
 #include <vector>
 
+#include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "apps/checkpoint/best_keeper.h"
 #include "base/ids.h"
 #include "base/memory/bounded_inbox.h"
 #include "checkpoint/disk.h"
@@ -52,7 +55,11 @@ class CheckpointKeeper {
     bool or_goes_on = false;  // then training goes on; else the job ends without
   };
 
-  void WakeBy(std::function<void()> wake) { wake_ = std::move(wake); }
+  // Nothing is evaluated before.
+  void WakeBy(std::function<void()> wake) {
+    wake_ = std::move(wake);
+    has_wake_ = true;
+  }
   // True: kBounded of a worker, kCaptured or kWritten of a shard, kAskLeave of a server or worker,
   // which is for nobody else.
   bool Take(Nanos now, const wire::Message& message);
@@ -75,6 +82,17 @@ class CheckpointKeeper {
   std::vector<uint32_t> leaving() const { return leaving_.workers(); }
   // Lines for the user since the last call.
   std::vector<std::string> TakeNews();
+  // The best so far, of jobs that ask for it; none: none has been evaluated.
+  const std::optional<wire::BestCheckpoint>& best() const { return best_so_far_; }
+  // It has ended the job because too many evaluations in a row were not better than the best.
+  bool stopped_early() const { return stopped_early_; }
+  // What has been committed is not evaluated yet. A job that does not look for the best: false.
+  bool evaluates() const { return best_ != nullptr && (commits_made_ < commits_ || evaluates_); }
+  // When the job has ended. Both wait, a few minutes at most, until `gives_up`; its news follow.
+  // What has been committed is evaluated.
+  void FinishEvaluations(const std::function<bool()>& gives_up);
+  // Writes the best as a model's file. REQUIRES: there is one. Error: InvalidArgument, one line.
+  absl::Status ExportBest(const std::string& path, const std::function<bool()>& gives_up) const;
   // "9 checkpoints are in DIR, the last of clock 900"; empty: there was none, nor a fault.
   std::string Summary() const;
 
@@ -87,6 +105,10 @@ class CheckpointKeeper {
   };
   CheckpointKeeper(std::shared_ptr<const Job> job, uint64_t session);
   void Run();
+  void LookAtBest();
+  void TakeVerdict(Nanos now, BestKeeper::Verdict verdict);
+  absl::Status OpenBest();
+  absl::Status PruneOld();
   std::string Commit(const wire::Checkpoint& manifest);
   void LookAtLeaving(Nanos now, const wire::Roster& roster,
                      const std::vector<wire::Address>& silent, wire::Outbox* out);
@@ -107,10 +129,21 @@ class CheckpointKeeper {
   bool stopped_ = false;
   bool said_too_late_ = false;
   std::vector<std::string> news_;
-  std::vector<int64_t> kept_;  // of the thread: clocks, ascending
+  std::vector<int64_t> kept_;           // of the thread: clocks, ascending
+  bool has_committed_ = false;          // of the thread
+  std::optional<int64_t> former_best_;  // of a job before, which this one does not look for
+  std::string command_;                 // `soapstone`; empty: the best is not looked for
+  std::unique_ptr<BestKeeper> best_;    // of the thread
+  uint64_t commits_ = 0;                // that the thread was told to make
+  std::atomic<uint64_t> commits_made_ = 0;
+  std::atomic<bool> evaluates_ = false;
+  std::optional<wire::BestCheckpoint> best_so_far_;
+  bool stopped_early_ = false;
   std::function<void()> wake_ = [] {};
+  std::atomic<bool> has_wake_ = false;
   BoundedInbox<Task> tasks_;
   BoundedInbox<Outcome> outcomes_;
+  BoundedInbox<BestKeeper::Verdict> verdicts_;
   std::jthread thread_;
 };
 

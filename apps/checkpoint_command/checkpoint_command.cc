@@ -5,7 +5,6 @@
 #include <filesystem>
 #include <functional>
 #include <iostream>
-#include <iterator>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <string>
@@ -20,15 +19,16 @@
 #include "absl/strings/str_join.h"
 #include "apps/checkpoint_command/checkpoint_diff.h"
 #include "apps/checkpoint_command/checkpoint_place.h"
+#include "apps/checkpoint_command/checkpoint_prune.h"
 #include "apps/checkpoint_command/table_export.h"
 #include "apps/cli/job_source.h"
 #include "base/counted.h"
 #include "base/exit_codes.h"
 #include "base/plain_text.h"
 #include "base/status_macros.h"
+#include "checkpoint/best.h"
 #include "checkpoint/disk.h"
 #include "checkpoint/folder.h"
-#include "checkpoint/folder_lock.h"
 #include "checkpoint/image.h"
 #include "cluster/job_config.h"
 #include "cluster/model/model_metadata.h"
@@ -61,6 +61,10 @@ class CheckpointTeller {
     if (!fs::exists(place_.folder, error)) {
       return absl::NotFoundError(absl::StrCat(place_.folder, ": No such file or directory"));
     }
+    if (place_.best) {
+      SOAP_ASSIGN_OR_RETURN(const wire::Checkpoint best, One());
+      place_.clock = best.clock();
+    }
     SOAP_ASSIGN_OR_RETURN(clocks_, checkpoint::ClocksIn(disk_.get(), place_.folder));
     if (flags_.action == "ls") return List();
     if (flags_.action == "verify") return Verify();
@@ -86,12 +90,27 @@ class CheckpointTeller {
   }
   absl::StatusOr<wire::Checkpoint> One() const { return ManifestAt(disk_.get(), place_); }
 
+  // Empty: there is none, or it is as it should be.
+  std::string FaultOfBest() const {
+    const absl::Status best = checkpoint::ReadBestManifest(disk_.get(), place_.folder).status();
+    return best.ok() || absl::IsNotFound(best) ? "" : std::string(best.message());
+  }
+  static OrderedJson JsonOf(const wire::BestCheckpoint& best) {
+    return {{"by", best.by_loss() ? "loss" : "accuracy"},
+            {"accuracy", best.accuracy()},
+            {"loss", best.loss()},
+            {"held_out_samples", best.samples()}};
+  }
+
   absl::Status List() const {
     if (place_.clock.has_value()) {
       return absl::InvalidArgumentError("ls is of a folder; show says what is in a checkpoint");
     }
     OrderedJson json = {{"folder", place_.folder}, {"checkpoints", OrderedJson::array()}};
     std::string text;
+    const auto said = checkpoint::ReadBest(disk_.get(), place_.folder);
+    const auto named = checkpoint::ReadBestManifest(disk_.get(), place_.folder);
+    const int64_t best = said.ok() && named.ok() ? named->clock() : 0;
     for (const int64_t clock : clocks_) {
       const auto manifest = checkpoint::ReadManifest(disk_.get(), place_.folder, clock);
       if (!manifest.ok()) {
@@ -105,10 +124,16 @@ class CheckpointTeller {
                                      {"samples", manifest->samples()},
                                      {"seconds", manifest->seconds()},
                                      {"strategy", !manifest->strategy().empty()}});
+      if (clock == best) json["checkpoints"].back()["best"] = JsonOf(**said);
       absl::StrAppendFormat(
-          &text, "%d  %s, %s, %d samples, %.1f s%s\n", clock, Counted(BytesOf(*manifest), "byte"),
+          &text, "%d  %s, %s, %d samples, %.1f s%s%s\n", clock, Counted(BytesOf(*manifest), "byte"),
           Counted(manifest->part_size(), "part"), manifest->samples(), manifest->seconds(),
-          manifest->strategy().empty() ? "" : ", with a strategy");
+          manifest->strategy().empty() ? "" : ", with a strategy",
+          clock == best ? absl::StrCat(", the best: ", checkpoint::FigureOf(**said)) : "");
+    }
+    if (const std::string fault = FaultOfBest(); !fault.empty()) {
+      json["best_error"] = fault;
+      absl::StrAppend(&text, "best  ", fault, "\n");
     }
     if (clocks_.empty()) text = absl::StrCat("no checkpoint in ", place_.folder, "\n");
     Say(json, text);
@@ -138,7 +163,13 @@ class CheckpointTeller {
                         Counted(manifest->part_size(), "part"), "\n");
       }
     }
+    const std::string fault = place_.clock.has_value() ? "" : FaultOfBest();
+    if (!fault.empty()) {
+      json["best_error"] = fault;
+      absl::StrAppend(&text, "best: ", fault, "\n");
+    }
     Say(json, text);
+    if (damaged == 0 && !fault.empty()) return absl::DataLossError(fault);
     if (damaged == 0) return absl::OkStatus();
     return absl::DataLossError(absl::StrCat(damaged, " of ", Counted(clocks.size(), "checkpoint"),
                                             " ", damaged == 1 ? "is" : "are", " not whole"));
@@ -209,42 +240,29 @@ class CheckpointTeller {
     return absl::OkStatus();
   }
 
-  // Nothing goes that is newer than the oldest of those that are kept: what cannot be read today
-  // may be whole.
   absl::Status Prune() {
     if (place_.clock.has_value()) {
       return absl::InvalidArgumentError("prune is of a folder, of which it leaves --keep");
     }
-    SOAP_ASSIGN_OR_RETURN(const checkpoint::FolderLock lock,
-                          checkpoint::FolderLock::Take(place_.folder));
-    // A job may have written the last one until now.
-    SOAP_ASSIGN_OR_RETURN(clocks_, checkpoint::ClocksIn(disk_.get(), place_.folder));
-    std::vector<int64_t> kept;
-    std::vector<std::string> left;
-    auto clock = clocks_.rbegin();
-    for (; clock != clocks_.rend() && std::ssize(kept) < flags_.keep; ++clock) {
-      const auto manifest = checkpoint::ReadManifest(disk_.get(), place_.folder, *clock);
-      if (absl::IsFailedPrecondition(manifest.status())) return manifest.status();  // newer format
-      std::vector<std::string> faults;
-      if (manifest.ok()) faults = checkpoint::FaultsOf(disk_.get(), place_.folder, *manifest);
-      if (!manifest.ok()) faults.emplace_back(manifest.status().message());
-      if (faults.empty()) kept.push_back(*clock);
-      if (!faults.empty()) left.push_back(absl::StrCat("checkpoint ", *clock, ": ", faults[0]));
+    SOAP_ASSIGN_OR_RETURN(const PrunedCheckpoints pruned,
+                          PruneCheckpoints(disk_.get(), place_.folder, flags_.keep));
+    std::string text =
+        absl::StrCat("kept ", absl::StrJoin(pruned.kept, ", "),
+                     pruned.best == 0 ? "" : absl::StrCat(", and the best, ", pruned.best), "; ",
+                     pruned.removed.empty() ? "nothing to remove" : "removed ",
+                     absl::StrJoin(pruned.removed, ", "), "\n");
+    for (const int64_t clock : pruned.of_another) {
+      absl::StrAppend(&text, "removed, though of another format: checkpoint ", clock, "\n");
     }
-    if (kept.empty()) {
-      return absl::NotFoundError(
-          absl::StrCat(place_.folder, " has no checkpoint that is whole: nothing is removed"));
-    }
-    const std::vector<int64_t> removed(clocks_.begin(), clock.base());
-    SOAP_RETURN_IF_ERROR(
-        checkpoint::Prune(disk_.get(), place_.folder, {clock.base(), clocks_.end()}));
-    std::reverse(kept.begin(), kept.end());
-    std::string text = absl::StrCat("kept ", absl::StrJoin(kept, ", "), "; ",
-                                    removed.empty() ? "nothing to remove" : "removed ",
-                                    absl::StrJoin(removed, ", "), "\n");
-    for (const std::string& line : left)
+    for (const std::string& line : pruned.left)
       absl::StrAppend(&text, "left, though not whole: ", line, "\n");
-    Say({{"folder", place_.folder}, {"kept", kept}, {"removed", removed}, {"left", left}}, text);
+    OrderedJson json = {{"folder", place_.folder},
+                        {"kept", pruned.kept},
+                        {"removed", pruned.removed},
+                        {"of_another_format", pruned.of_another},
+                        {"left", pruned.left}};
+    if (pruned.best != 0) json["best"] = pruned.best;
+    Say(json, text);
     return absl::OkStatus();
   }
 
@@ -318,7 +336,7 @@ class CheckpointTeller {
   }
 
   const CheckpointFlags& flags_;
-  const CheckpointPlace place_;
+  CheckpointPlace place_;
   const std::unique_ptr<checkpoint::Disk> disk_ = checkpoint::RealDisk();
   std::vector<int64_t> clocks_;
 };

@@ -12,14 +12,15 @@ CLI::App* AddCheckpoint(CLI::App* app, CheckpointFlags* flags) {
       ->check(CLI::IsMember({"ls", "show", "verify", "export", "diff", "prune"}))
       ->type_name("");
   checkpoint
-      ->add_option("WHERE", flags->where,
-                   "What --checkpoint of the job names; or one of its checkpoints: DIR/1000")
+      ->add_option(
+          "WHERE", flags->where,
+          "What --checkpoint of the job names; or one of its checkpoints: DIR/1000, DIR/best")
       ->required()
-      ->type_name("DIR[/CLOCK]");
+      ->type_name("DIR[/CLOCK|/best]");
   checkpoint
       ->add_option("OTHER", flags->other,
                    "The file that export writes; the checkpoint that diff compares it with")
-      ->type_name("FILE|DIR[/CLOCK]");
+      ->type_name("FILE|DIR[/CLOCK|/best]");
   checkpoint
       ->add_option("--keep", flags->keep, "prune leaves so many, the newest that are whole [2]")
       ->check(CLI::Range(int64_t{1}, int64_t{1'000'000}));
@@ -30,7 +31,8 @@ CLI::App* AddCheckpoint(CLI::App* app, CheckpointFlags* flags) {
       "tensors of one into a safetensors file, as --initial_weights reads it; diff says by how "
       "much\n"
       "each tensor changed from one to another; prune removes what is older than the\n"
-      "newest that are whole, where no job is writing.\n"
+      "newest that are whole, but for the best, where no job is writing. DIR/best is the best\n"
+      "of a job with --keep_best.\n"
       "Examples:\n  soapstone checkpoint ls ckpt\n  soapstone checkpoint verify ckpt/1000\n"
       "  soapstone checkpoint export ckpt model.safetensors\n"
       "  soapstone checkpoint diff ckpt/1000 ckpt/2000\n  soapstone checkpoint prune ckpt "

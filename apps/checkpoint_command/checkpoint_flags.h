@@ -12,8 +12,8 @@ namespace soapstone::apps {
 
 struct CheckpointFlags {
   std::string action;  // "ls", "show", "verify", "export", "diff", "prune"
-  std::string where;   // DIR, or DIR/CLOCK
-  std::string other;   // of export the file; of diff DIR, or DIR/CLOCK
+  std::string where;   // DIR, DIR/CLOCK or DIR/best
+  std::string other;   // of export the file; of diff as `where`
   int64_t keep = 2;    // of prune
   bool json = false;
 };

@@ -8,6 +8,7 @@
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "base/status_macros.h"
+#include "checkpoint/best.h"
 #include "checkpoint/folder.h"
 
 namespace soapstone::apps {
@@ -17,14 +18,18 @@ namespace fs = std::filesystem;
 CheckpointPlace CheckpointPlaceOf(const std::string& where) {
   fs::path path = fs::path(where).lexically_normal();
   if (path.filename().empty() && path.has_parent_path()) path = path.parent_path();
+  std::error_code error;
+  if (path.filename() == checkpoint::kBestFile && !fs::is_directory(path, error)) {
+    const fs::path of = path.has_parent_path() ? path.parent_path() : fs::path(".");
+    return {.folder = of.string(), .best = true};
+  }
   int64_t clock = 0;
   if (!absl::SimpleAtoi(path.filename().string(), &clock) || clock < 0) {
-    return {.folder = path.string(), .clock = {}};
+    return {.folder = path.string()};
   }
   const fs::path folder = path.has_parent_path() ? path.parent_path() : fs::path(".");
-  std::error_code error;
   const bool beside = fs::exists(folder / checkpoint::NameOf(clock), error);
-  if (!beside && fs::is_directory(path, error)) return {.folder = path.string(), .clock = {}};
+  if (!beside && fs::is_directory(path, error)) return {.folder = path.string()};
   return {.folder = folder.string(), .clock = clock};
 }
 
@@ -33,6 +38,7 @@ absl::StatusOr<wire::Checkpoint> ManifestAt(checkpoint::Disk* disk, const Checkp
   if (!fs::exists(place.folder, error)) {
     return absl::NotFoundError(absl::StrCat(place.folder, ": No such file or directory"));
   }
+  if (place.best) return checkpoint::ReadBestManifest(disk, place.folder);
   if (place.clock.has_value()) return checkpoint::ReadManifest(disk, place.folder, *place.clock);
   SOAP_ASSIGN_OR_RETURN(const std::vector<int64_t> clocks,
                         checkpoint::ClocksIn(disk, place.folder));

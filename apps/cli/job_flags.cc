@@ -120,6 +120,12 @@ void JobFlagValues::AddDataPaths(CLI::App* app) {
   }
 }
 
+void JobFlagValues::AddMissing(CLI::App* app) {
+  for (const JobField& field : JobFields()) {
+    if (std::string_view(field.path) == "data.missing") options_[&field] = Add(field, app);
+  }
+}
+
 std::vector<JobOverride> JobFlagValues::Given() const {
   std::vector<JobOverride> given;
   for (const JobField& field : JobFields()) {

@@ -26,6 +26,8 @@ class JobFlagValues {
   void AddToSimulate(CLI::App* app, CLI::Option* job);
   // Where the data lie, which may differ by machine.
   void AddDataPaths(CLI::App* app);
+  // What becomes of a CSV file's missing values.
+  void AddMissing(CLI::App* app);
   // What the command line said, in the order of JobFields().
   std::vector<JobOverride> Given() const;
 

@@ -283,7 +283,8 @@ void Launcher::OnReport(const Launched& child, const std::string& line) {
   } else if (auto* result = std::get_if<ResultReport>(&*report)) {
     result_ = std::move(*result);
     std::string& model = result_->model_path;
-    if (options_.hosts != nullptr && !model.empty()) model = options_.hosts->ModelAt(model);
+    const bool here = options_.hosts == nullptr || result_->stopped_early;  // by the scheduler
+    if (!here && !model.empty()) model = options_.hosts->ModelAt(model);
   }
 }
 
@@ -313,8 +314,8 @@ void Launcher::CheckEndings() {
     ReadChildren();
     if (i == 0) {
       OnSchedulerEnded(*children_[i]);
-    } else {
-      if (!AwaitSuccessor(i)) OnEnded(*children_[i]);
+    } else if (!AwaitSuccessor(i)) {
+      OnEnded(*children_[i]);
     }
   }
 }

@@ -4,6 +4,7 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <cstdio>
 #include <fstream>
@@ -178,6 +179,32 @@ std::optional<double> OpenDescriptors() {
 }
 
 }  // namespace
+
+WorkerStatus StatusOfWorker(WorkerId worker, const wire::Progress& progress, WorkerTimes times,
+                            const wire::Roster& roster) {
+  WorkerStatus status = {.worker = Index(worker),
+                         .clock = progress.clock,
+                         .samples = progress.samples,
+                         .times = times};
+  const auto member = std::lower_bound(  // a roster is ascending
+      roster.workers.begin(), roster.workers.end(), worker,
+      [](const wire::Member& m, WorkerId wanted) { return m.worker < wanted; });
+  status.member = member != roster.workers.end() && member->worker == worker;
+  if (progress.samples > 0) {
+    status.loss = progress.loss_sum / static_cast<double>(progress.samples);
+  }
+  uint64_t reads = 0;
+  uint64_t weighted = 0;
+  for (size_t lag = 0; lag < progress.read_lags.size(); ++lag) {
+    if (progress.read_lags[lag] == 0) continue;
+    reads += progress.read_lags[lag];
+    weighted += lag * progress.read_lags[lag];
+    status.lag_max = lag;
+  }
+  if (reads > 0) status.lag_mean = static_cast<double>(weighted) / static_cast<double>(reads);
+  if (progress.waiting.has_value()) status.waits = wire::ToString(*progress.waiting);
+  return status;
+}
 
 NodeStatus StatusOf(const Job& job, const NodeLoop& loop, const char* role, int64_t rank, Nanos now,
                     Nanos began) {

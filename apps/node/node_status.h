@@ -48,6 +48,10 @@ struct NodeStatus {
 NodeStatus StatusOf(const Job& job, const NodeLoop& loop, const char* role, int64_t rank, Nanos now,
                     Nanos began);
 
+// A worker as the scheduler shows it.
+WorkerStatus StatusOfWorker(WorkerId worker, const wire::Progress& progress, WorkerTimes times,
+                            const wire::Roster& roster);
+
 metrics::Families FamiliesOf(const NodeStatus& status);
 
 // How a server or worker went, as all of them tell it at their end.

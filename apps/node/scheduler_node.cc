@@ -11,6 +11,7 @@
 #include "absl/time/clock.h"
 #include "base/exit_codes.h"
 #include "base/stop_signals.h"
+#include "checkpoint/best.h"
 #include "cluster/divergence.h"
 #include "consistency/levels.h"
 #include "models/runtime/confusion.h"
@@ -43,32 +44,6 @@ std::vector<WorkerTimes> TimesOf(const ProgressByWorker& progress) {
                      .network = ReportSeconds(p.blocked_ns - p.parked_ns - p.queued_ns)});
   }
   return times;
-}
-
-WorkerStatus StatusOfWorker(WorkerId worker, const wire::Progress& progress, WorkerTimes times,
-                            const wire::Roster& roster) {
-  WorkerStatus status = {.worker = Index(worker),
-                         .clock = progress.clock,
-                         .samples = progress.samples,
-                         .times = times};
-  const auto member = std::lower_bound(  // a roster is ascending
-      roster.workers.begin(), roster.workers.end(), worker,
-      [](const wire::Member& m, WorkerId wanted) { return m.worker < wanted; });
-  status.member = member != roster.workers.end() && member->worker == worker;
-  if (progress.samples > 0) {
-    status.loss = progress.loss_sum / static_cast<double>(progress.samples);
-  }
-  uint64_t reads = 0;
-  uint64_t weighted = 0;
-  for (size_t lag = 0; lag < progress.read_lags.size(); ++lag) {
-    if (progress.read_lags[lag] == 0) continue;
-    reads += progress.read_lags[lag];
-    weighted += lag * progress.read_lags[lag];
-    status.lag_max = lag;
-  }
-  if (reads > 0) status.lag_mean = static_cast<double>(weighted) / static_cast<double>(reads);
-  if (progress.waiting.has_value()) status.waits = wire::ToString(*progress.waiting);
-  return status;
 }
 
 }  // namespace
@@ -147,11 +122,7 @@ int SchedulerNode::Run() {
     Report(now);
     Show(status_, now, [&] { return StatusNow(now); });
   }
-  if (checkpoints_ != nullptr) {
-    if (std::string line = checkpoints_->Summary(); !line.empty()) Tell(std::move(line));
-    leaving_ = checkpoints_->leaving();
-    checkpoints_.reset();
-  }
+  if (checkpoints_ != nullptr) leaving_ = checkpoints_->leaving();
   ResultReport result = Result();
   if (recorder_ != nullptr && !result.sha256.empty()) {
     const absl::Status written = WriteRecordedHash(job_->config, result.sha256);
@@ -160,9 +131,10 @@ int SchedulerNode::Run() {
       result.reason = std::string(written.message());
     }
   }
-  LOG(INFO) << "ended with exit code " << result.code << ": " << result.reason;
   loop_.router().Retry();
   loop_.transport().Close(kSchedulerLinger);
+  EndCheckpoints(&result);
+  LOG(INFO) << "ended with exit code " << result.code << ": " << result.reason;
   const transport::TransportStats moved = loop_.transport().stats();
   reports_->Take(NodeReport{.name = "scheduler",
                             .sent = moved.sent,
@@ -172,6 +144,43 @@ int SchedulerNode::Run() {
   reports_->Take(result);
   ShowEnd(result);
   return result.code;
+}
+
+void SchedulerNode::EndCheckpoints(ResultReport* result) {
+  if (checkpoints_ == nullptr) return;
+  const bool well = result->code == kExitOk;
+  if (well && checkpoints_->evaluates()) Tell("evaluating the last checkpoints");
+  checkpoints_->FinishEvaluations([this, well] { return !well || loop_.stop_requested(); });
+  for (std::string& line : checkpoints_->TakeNews()) Tell(std::move(line));
+  if (checkpoints_->best().has_value()) TakeBest(result);
+  if (std::string line = checkpoints_->Summary(); !line.empty()) Tell(std::move(line));
+  checkpoints_.reset();
+}
+
+void SchedulerNode::TakeBest(ResultReport* result) const {
+  const wire::BestCheckpoint& best = *checkpoints_->best();
+  const wire::Output& output = job_->config.output();
+  result->best = {.clock = best.clock(),
+                  .by_loss = best.by_loss(),
+                  .samples = best.samples(),
+                  .accuracy = best.accuracy(),
+                  .loss = best.loss(),
+                  .path = absl::StrCat(output.checkpoint_path(), "/", checkpoint::kBestFile)};
+  if (!checkpoints_->stopped_early() || result->code != kExitOk) return;
+  result->stopped_early = true;
+  result->test_samples = best.samples();
+  result->test_accuracy = best.accuracy();
+  result->test_loss = best.loss();
+  if (IsLanguageModel(*job_)) result->test_perplexity = std::exp(best.loss());
+  if (output.model_path().empty()) return;
+  const absl::Status written =
+      checkpoints_->ExportBest(output.model_path(), [this] { return loop_.stop_now_requested(); });
+  if (written.ok()) {
+    result->model_path = output.model_path();
+    return;
+  }
+  result->code = kExitConfig;
+  result->reason = absl::StrCat("output.model_path: ", written.message());
 }
 
 // Everybody else has been told and is on the way out: who looks at the pages learns it too.

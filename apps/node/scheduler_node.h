@@ -89,6 +89,9 @@ class SchedulerNode {
   void ShowEnd(const ResultReport& result);
   ResultReport Result() const;
   void AddEvaluation(ResultReport* result) const;
+  // Of what is left of checkpoints when all others have been told that the job is over.
+  void EndCheckpoints(ResultReport* result);
+  void TakeBest(ResultReport* result) const;
 
   std::shared_ptr<const Job> job_;
   NodeLoop loop_;

@@ -131,6 +131,7 @@ std::string JsonOf(const TrainedModel& model, const ResultReport& report) {
 absl::Status RunEvaluation(const EvaluateFlags& flags) {
   SOAP_RETURN_IF_ERROR(CheckOutputApart(flags.output, flags.model, ""));
   SOAP_ASSIGN_OR_RETURN(const TrainedModel model, TrainedModel::Open(flags.model));
+  SOAP_RETURN_IF_ERROR(model.CheckMeant(flags.model, !flags.model.data_path.empty()));
   SOAP_ASSIGN_OR_RETURN(const ResultReport report, EvaluateModel(model, flags.model));
   std::string text = JsonOf(model, report);
   if (!flags.json) {

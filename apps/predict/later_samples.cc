@@ -31,6 +31,7 @@ absl::StatusOr<LaterSamples> LoadLater(const models::DataOptions& options,
                                         .header = reading.header}));
   LaterSamples samples = {
       .data = std::move(images.data), .labels = images.labels, .names = std::move(images.names)};
+  if (!images.note.empty()) samples.notes.push_back(images.note);
   if (images.left_out > 0) {
     samples.notes.push_back(absl::StrCat(options.path, ": ", Counted(images.left_out, "file"),
                                          " left out: neither .png nor .raw"));

@@ -315,6 +315,7 @@ class Predictor {
 absl::Status RunPrediction(const PredictFlags& flags) {
   SOAP_RETURN_IF_ERROR(CheckOutputApart(flags.output, flags.model, flags.images_path));
   SOAP_ASSIGN_OR_RETURN(TrainedModel model, TrainedModel::Open(flags.model));
+  SOAP_RETURN_IF_ERROR(model.CheckMeant(flags.model, /*samples=*/true));
   Predictor predictor(flags, std::move(model));
   SOAP_ASSIGN_OR_RETURN(const std::string text, predictor.Run());
   if (!flags.output.empty()) {

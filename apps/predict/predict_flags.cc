@@ -24,9 +24,9 @@ CLI::Option* AddModelFlags(CLI::App* app, ModelFlags* flags) {
                                       "`soapstone checkpoint export`, or another safetensors file")
                           ->type_name("FILE");
   app->add_option("--checkpoint", flags->checkpoint,
-                  "What --checkpoint of the job names, or one of its checkpoints: DIR/1000 [the "
-                  "newest]")
-      ->type_name("DIR[/CLOCK]")
+                  "What --checkpoint of the job names, or one of its checkpoints: DIR/1000, "
+                  "DIR/best [the newest]")
+      ->type_name("DIR[/CLOCK|/best]")
       ->excludes(file);
   app->add_option("--config", flags->config_path,
                   "The job file that says which model it is and how its data are read, where the "
@@ -36,6 +36,7 @@ CLI::Option* AddModelFlags(CLI::App* app, ModelFlags* flags) {
       ->check(CLI::Range(1, 1024));
   const auto job = std::make_shared<JobFlagValues>();
   job->AddDataPaths(app);
+  job->AddMissing(app);
   app->callback([flags, job] { flags->overrides = job->Given(); });
   return app
       ->add_option("--data", flags->data_path,

@@ -18,7 +18,7 @@ namespace soapstone::apps {
 // Which trained model, and what it is of where its file does not say so.
 struct ModelFlags {
   std::string model_file;              // safetensors
-  std::string checkpoint;              // DIR, or DIR/CLOCK
+  std::string checkpoint;              // DIR, DIR/CLOCK or DIR/best
   std::string config_path;             // a job file
   std::vector<JobOverride> overrides;  // where the training data lie
   int threads = 1;

@@ -141,6 +141,30 @@ absl::Status TrainedModel::TakeConfig(const ModelFlags& flags, const std::string
   return absl::OkStatus();
 }
 
+absl::Status TrainedModel::CheckMeant(const ModelFlags& flags, bool samples) const {
+  const std::string& format = config_.data().format();
+  if (!flags.labels_path.empty() && format != "idx") {
+    return BadModel("--labels is of data of format idx, and ", name_, " was trained on ", format,
+                    ": leave it out");
+  }
+  // A file with `reading` says how samples are read, and tables but for these read theirs alone.
+  const std::string model = config_.model().substr(0, config_.model().find(':'));
+  const bool alone =
+      of_tables() ? model != "matrix_factorisation" && model != "skip_gram" : reading_.has_value();
+  for (const JobOverride& override : flags.overrides) {
+    const std::string path = override.field->path;
+    if (path == "data.missing" && format == "csv") continue;
+    if (path == "data.missing") {
+      return BadModel("--missing is of data of format csv, and ", name_, " was trained on ", format,
+                      ": leave it out");
+    }
+    if (!samples || !alone) continue;
+    return BadModel("--", override.field->flag, " says where training data lie, and none of ",
+                    name_, " are read here (--data, --images and --text are read): leave it out");
+  }
+  return absl::OkStatus();
+}
+
 bool TrainedModel::of_tables() const { return models::IsSparseModel(config_.model()); }
 
 bool TrainedModel::of_text() const {

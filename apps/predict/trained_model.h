@@ -33,6 +33,10 @@ class TrainedModel {
 
   const std::string& name() const { return name_; }          // of its file or folder
   const wire::JobConfig& config() const { return config_; }  // with defaults
+  // What the flags say of samples and of training data is looked at. `samples`: they are read apart
+  // from the training data. Error: InvalidArgument, one line, of one that means nothing here.
+  absl::Status CheckMeant(const ModelFlags& flags, bool samples) const;
+
   bool of_tables() const;
   bool of_text() const;  // a language model's
 

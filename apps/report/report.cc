@@ -226,6 +226,18 @@ void AddLossesRow(const ResultReport& r, const TableOptions& options, std::strin
          table);
 }
 
+// "1200, accuracy 0.9812  (ckpt/best, 359 held-out samples)"
+void AddBestRow(const ResultReport& r, std::string* table) {
+  const BestReport& best = r.best;
+  if (best.clock == 0) return;
+  AddRow(
+      r.stopped_early ? "stopped early, best" : "best checkpoint",
+      absl::StrFormat("%d, %s %.4f  (%s, %s held-out samples)", best.clock,
+                      best.by_loss ? "loss" : "accuracy", best.by_loss ? best.loss : best.accuracy,
+                      best.path, WithCommas(best.samples)),
+      table);
+}
+
 // "3 updates that were not finite: 2 of worker 0 by fc1.weight from clock 7, ..."
 void AddLeftOutRow(const std::vector<LeftOutRow>& rows, std::string* table) {
   if (rows.empty()) return;
@@ -382,6 +394,7 @@ std::string ToTable(const ResultReport& r, const std::vector<NodeReport>& nodes,
                     const TableOptions& options) {
   std::string table = absl::StrCat("\n", r.job, "\n");
   table += TestRows(r, options);
+  AddBestRow(r, &table);
   AddRow("training loss", LossText(r.train_loss, r.train_perplexity), &table);
   AddRow("time", absl::StrFormat("%.2f s", r.seconds), &table);
   AddRow("samples/s",

@@ -74,6 +74,17 @@ struct LossPoint {
   friend bool operator==(const LossPoint&, const LossPoint&) = default;
 };
 
+// The best checkpoint, of a job that keeps it.
+struct BestReport {
+  Clock clock = 0;  // 0: there is none
+  bool by_loss = false;
+  uint64_t samples = 0;  // held-out ones
+  double accuracy = 0;
+  double loss = 0;
+  std::string path;  // "DIR/best"
+  friend bool operator==(const BestReport&, const BestReport&) = default;
+};
+
 struct ResultReport {
   int code = 0;
   std::string reason;
@@ -106,6 +117,8 @@ struct ResultReport {
   uint64_t strangers = 0;         // connections that the scheduler held back or ended (door.h)
   std::string sha256;
   std::string model_path;
+  BestReport best;
+  bool stopped_early = false;  // what is said of held-out samples, and the model, are of the best
   friend bool operator==(const ResultReport&, const ResultReport&) = default;
 };
 

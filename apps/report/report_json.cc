@@ -43,11 +43,12 @@ SOAPSTONE_JSON(SlownessReport, clock, slowness)
 SOAPSTONE_JSON(WorkerTimes, worker, compute, injected, policy, shard, network)
 SOAPSTONE_JSON(LeftOutRow, worker, tensor, updates, first_clock)
 SOAPSTONE_JSON(LossPoint, samples, loss)
+SOAPSTONE_JSON(BestReport, clock, by_loss, samples, accuracy, loss, path)
 SOAPSTONE_JSON(ResultReport, code, reason, job, guarantee, test_samples, test_accuracy, test_loss,
                test_perplexity, confusion, class_names, balanced_accuracy, seconds, samples,
                samples_per_s, train_loss, train_perplexity, losses, pushed_bytes, pulled_bytes,
                read_lags, times, left_out, leaving, violations, rejects, malformed, strangers,
-               sha256, model_path)
+               sha256, model_path, best, stopped_early)
 SOAPSTONE_JSON(LedgerRow, worker, shard, read_lags, stalenesses, violations)
 SOAPSTONE_JSON(ViolationRow, by, kind, worker, clock, times, first)
 SOAPSTONE_JSON(NodeReport, name, sent, received, sockets, shared_bytes, malformed, strangers,

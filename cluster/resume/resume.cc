@@ -45,6 +45,18 @@ absl::Status CheckCheckpoints(const Job& job) {
   const auto refuse = [](const char* field, auto&&... why) {
     return absl::InvalidArgumentError(absl::StrCat("output.", field, ": ", why...));
   };
+  if (output.early_stop() > 0 && !output.keep_best()) {
+    return refuse("early_stop", "of no best checkpoint: give --checkpoint and --keep_best too");
+  }
+  if (output.early_stop() > 0 && !output.curve_path().empty()) {
+    return refuse("early_stop", "not yet with output.curve_path, which is of a run to its end");
+  }
+  if (output.keep_best() && output.checkpoint_path().empty()) {
+    return refuse("keep_best", "of no folder: give --checkpoint too");
+  }
+  if (output.keep_best() && job.test_samples == 0) {
+    return refuse("keep_best", "there are no held-out samples to evaluate checkpoints on");
+  }
   if (output.checkpoint_path().empty()) {
     if (!output.resume().empty()) return refuse("resume", "of no folder: give --checkpoint too");
     if (output.checkpoint_every() == 0) return absl::OkStatus();

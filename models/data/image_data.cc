@@ -362,10 +362,14 @@ absl::StatusOr<LaterImages> ReadLaterCsv(const DataOptions& options, const Image
   SOAP_ASSIGN_OR_RETURN(const CsvTable table, ReadCsv(options.path, csv));
   const std::string needed = absl::StrCat("a line has ", table.columns, " values; the model takes ",
                                           features, " (", ImageText(reading.shape), ")");
+  LaterImages later;
+  if (table.missing > 0) {
+    later.note = absl::StrCat(table.notes.back(), "; the rest are numbered without them");
+  }
   if (table.columns == features && table.label_names.empty()) {
     *raw = {.shape = reading.shape, .floats = table.values};
     raw->labels.assign(table.rows(), 0);
-    return LaterImages{};
+    return later;
   }
   if (table.columns != features + 1) return BadImages(options.path, needed);
   DataOptions labelled = options;
@@ -373,7 +377,8 @@ absl::StatusOr<LaterImages> ReadLaterCsv(const DataOptions& options, const Image
   labelled.width = reading.shape.width;
   const RawSamples train = {.class_names = reading.class_names, .header = reading.header};
   SOAP_ASSIGN_OR_RETURN(*raw, ReadCsvSamples(labelled, options.path, &train));
-  return LaterImages{.labels = true};
+  later.labels = true;
+  return later;
 }
 
 absl::StatusOr<LaterImages> ReadLaterFolder(const DataOptions& options, const ImageReading& reading,

@@ -32,6 +32,7 @@ struct LaterImages {
   bool labels = false;  // of a folder without classes, a table without their column, no labels_path
   std::vector<std::string> names;  // of a folder: the files', relative to it; else none
   uint64_t left_out = 0;           // of a folder: files that are no images
+  std::string note;                // of a table: rows that were left out; empty: none
 };
 
 // The samples of options.path, with its labels_path for idx. images: a folder, with or without

@@ -5,7 +5,7 @@ import struct
 import subprocess
 import unittest
 
-from predicting import PredictTestCase, png, write_digits, write_libsvm
+from predicting import SOURCE, PredictTestCase, png, write_digits, write_libsvm
 
 
 class PredictFaultsTest(PredictTestCase):
@@ -137,6 +137,42 @@ class PredictFaultsTest(PredictTestCase):
         self.refuse("label 12; the model has 10 classes", "evaluate", at, f"--data={label}")
         unlabelled = self.put("unlabelled.csv", b",".join([b"1"] * 64) + b"\n")
         self.refuse("no labels", "evaluate", at, f"--data={unlabelled}")
+
+    def test_flags_that_mean_nothing(self):
+        table = os.path.join(SOURCE, "data", "digits", "digits.csv.gz")
+        at = (f"--model_file={self.model}", f"--data={table}")
+        for command in ("predict", "evaluate"):
+            self.refuse("--labels is of data of format idx, and .* was trained on digits: leave it out", command, *at,
+                        f"--labels={table}")
+            self.refuse("--data_path says where training data lie, and none of .* are read here.*: leave it out",
+                        command, *at, f"--data_path={table}")
+            self.refuse("--missing is of data of format csv, and .* was trained on digits", command, *at,
+                        "--missing=drop")
+        self.refuse("--test_path says where training data lie", "predict", *self.usual, f"--test_path={table}")
+        # Of the job's own held-out samples, and with a job file, training data are read.
+        self.said("evaluate", f"--model_file={self.model}", f"--data_path={table}")
+        self.said("predict", *at, f"--config={self.config}", f"--data_path={table}")
+        train = write_libsvm(self.path("train"), 200, 1)
+        model, _ = self.trained("--model=logistic", "--data_format=libsvm", f"--data_path={train}", "--epochs=1",
+                                name="logistic")
+        self.refuse("--data_path says where training data lie", "predict", f"--model_file={model}", f"--data={train}",
+                    f"--data_path={train}")
+        self.refuse("--labels is of data of format idx", "predict", f"--model_file={model}", f"--data={train}",
+                    f"--labels={train}")
+
+    def test_missing_values(self):
+        lines = [b",".join([b"%d" % ((i + k) % 16) for k in range(64)] + [b"%d" % (i % 3)]) for i in range(200)]
+        table = self.put("digits.csv", b"\n".join(lines) + b"\n")
+        model, _ = self.trained("--epochs=1", "--data_format=csv", f"--data_path={table}", "--model=mlp", name="mlp")
+        lines[1] = lines[1].replace(b"3", b"?", 1)
+        gaps = self.put("gaps.csv", b"\n".join(lines[:5]) + b"\n")
+        at = (f"--model_file={model}", f"--data={gaps}")
+        for command in ("predict", "evaluate"):
+            self.refuse("gaps.csv:2: .* take --missing=drop", command, *at)
+            code, _, err = self.call(command, *at, "--missing=drop")
+            self.assertEqual(code, 0, err)
+            self.assertRegex(err, "1 of 5 rows left out, for 1 missing values; the rest are numbered without them")
+        self.assertEqual(len(self.rows(*at, "--missing=drop")), 4)
 
     def test_text(self):
         model, _ = self.text_model(name="lm")

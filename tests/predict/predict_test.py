@@ -46,7 +46,8 @@ class PredictTest(PredictTestCase):
         self.assertEqual([(s["file"], s["class"]) for s in said], [(r["file"], r["class"]) for r in rows])
 
     def test_evaluate_says_what_training_ended_with(self):
-        model, result = self.trained("--epochs=3", f"--checkpoint={self.path('ckpt')}")
+        # So slow that each checkpoint of it is ordered in time.
+        model, result = self.trained("--epochs=3", "--base_ms=10", f"--checkpoint={self.path('ckpt')}")
         self.agree(self.evaluated(f"--model_file={model}"), result)
         of_checkpoint = self.evaluated(f"--checkpoint={self.path('ckpt')}")
         self.assertEqual(self.evaluated(f"--model_file={model}")["confusion"], result["confusion"])
