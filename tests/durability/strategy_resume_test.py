@@ -180,7 +180,7 @@ class StrategyResumeTest(StrategyResumeTestCase):
         os.rename(self.folder, f"{self.dir}/kept")
         losses = []
         for strategy in (("--servers=2", "--workers=2"), self.split("owner", search="data", seats=3),
-                         self.split(teams=2)):
+                         self.split("ring", search="data", seats=3), self.split(teams=2)):
             with self.subTest(strategy=strategy):
                 self.copy_back()
                 model = f"{self.dir}/model.safetensors"
@@ -190,7 +190,7 @@ class StrategyResumeTest(StrategyResumeTestCase):
                 self.assertEqual({name: tuple(values) for name, values in saved.items()}, now)
                 with open(f"{self.dir}/logs/ledger.json") as file:
                     losses.append(json.load(file)["result"]["test_loss"])
-        self.assertEqual(len(losses), 3)
+        self.assertEqual(len(losses), 4)
         self.assertLessEqual(max(losses), min(losses) * (1 + 1e-5), losses)
 
     def test_a_team_that_is_lost_and_taken_over_changes_nothing(self):

@@ -138,11 +138,12 @@ OpGraph Zoo(const std::string& model, int64_t steps) {
 
 // Bounds must hold for each strategy of the domains: a random one, in random domains.
 void ExpectBoundsToHold(const OpGraph& graph, const Machine& machine, const CostModel& costs,
-                        int rounds) {
+                        int rounds, const SimulatorOptions& options = {}) {
   const Space space(&graph, &machine);
-  Simulator simulator(&graph, &machine, &costs);
+  const SearchOptions search = {.simulator = options};
+  Simulator simulator(&graph, &machine, &costs, options);
   for (const Synchronization way : SynchronizationsOf(machine)) {
-    PartialBounds bounds(&space, costs, way, {});
+    PartialBounds bounds(&space, costs, way, search);
     RandomSource random(1, 0);
     double closest = 0;
     for (int round = 0; round < rounds; ++round) {
@@ -193,8 +194,11 @@ TEST(PartialBoundsTest, HoldForStrategiesOfTheirDomains) {
   ExpectBoundsToHold(Zoo("lenet5", 0), *machine, costs, 500);
   ExpectBoundsToHold(Zoo("rnnlm:hidden=64", 2), *machine, costs, 500);
   const FakeCosts fake(0.1);
-  ExpectBoundsToHold(Chain(16, {12, 60, 20, 33}),
-                     FakeMachine({.nodes = 2, .bytes_per_ns = 0.5, .servers = 2}), fake, 500);
+  const Machine machines = FakeMachine({.nodes = 2, .bytes_per_ns = 0.5, .servers = 2});
+  for (const bool by_ranges : {false, true}) {
+    ExpectBoundsToHold(Chain(16, {12, 60, 20, 33}), machines, fake, 500,
+                       {.rings_by_ranges = by_ranges});
+  }
 }
 
 TEST(BranchAndBoundTest, ProvesLenetOnFourDevices) {
@@ -228,6 +232,11 @@ TEST(SyncTailsTest, AreTheChainsBehindTheLastPart) {
   EXPECT_EQ(owner.apply, (std::vector<Nanos>{5 * 2048, 0}));
   // The ring's bytes and latency, another round's latency, applying.
   EXPECT_EQ(tails.Find({&halves}, Synchronization::kRing).tail[0], 2048 + 10 + 10 + 3 * 2048);
+  // By ranges: a half is pushed, applied as an owner's, and sent back, in both at once.
+  SyncTails by_ranges(&g.graph(), 0, machine, {.rings_by_ranges = true});
+  const SyncBounds ranges = by_ranges.Find({&halves}, Synchronization::kRing);
+  EXPECT_EQ(ranges.tail[0], (1024 + 10) + 5 * 1024 + (1024 + 10));
+  EXPECT_EQ(ranges.apply, (std::vector<Nanos>{5 * 1024, 5 * 1024}));
   // Both push over two links, together; apply; pull over two.
   EXPECT_EQ(tails.Find({&halves}, Synchronization::kServers).tail[0],
             (2 * 2048 + 20) + 2 * 2048 + (2 * 2048 + 20));

@@ -99,6 +99,7 @@ struct ProposalCase {
   bool in_micro_batches = false;
   uint32_t staleness = 0;
   bool on_nodes = false;  // servers
+  bool rings_by_ranges = false;
 };
 
 class ProposalTest : public testing::TestWithParam<ProposalCase> {};
@@ -111,7 +112,9 @@ TEST_P(ProposalTest, ChainsLeaveWhatANewSimulatorMakes) {
       {.nodes = 2, .latency_ns = on_nodes ? 0 : 10, .servers = 2, .on_nodes = on_nodes});
   const size_t devices = machine.devices().size();
   const FakeCosts costs(0.05);
-  const SimulatorOptions options = {.segment_bytes = GetParam().segment_bytes};
+  const SimulatorOptions options = {.segment_bytes = GetParam().segment_bytes,
+                                    .optimizer_floats = 2,
+                                    .rings_by_ranges = GetParam().rings_by_ranges};
   const Space space(&graph, &machine);
   Simulator chain(&graph, &machine, &costs, options), fresh(&graph, &machine, &costs, options);
   Simulator late(&graph, &machine, &costs, options);  // runs everything to its end
@@ -161,18 +164,20 @@ TEST_P(ProposalTest, ChainsLeaveWhatANewSimulatorMakes) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Machines, ProposalTest,
-                         testing::Values(ProposalCase{Synchronization::kOwner, 0},
-                                         ProposalCase{Synchronization::kOwner, 64},
-                                         ProposalCase{Synchronization::kRing, 0},
-                                         ProposalCase{Synchronization::kServers, 0},
-                                         ProposalCase{Synchronization::kServers, 64, false, 1,
-                                                      true},
-                                         ProposalCase{Synchronization::kOwner, 0, true},
-                                         ProposalCase{Synchronization::kRing, 64, true},
-                                         ProposalCase{Synchronization::kServers, 0, true},
-                                         ProposalCase{Synchronization::kOwner, 0, false, 2},
-                                         ProposalCase{Synchronization::kRing, 0, true, 1}));
+INSTANTIATE_TEST_SUITE_P(
+    Machines, ProposalTest,
+    testing::Values(ProposalCase{Synchronization::kOwner, 0},
+                    ProposalCase{Synchronization::kOwner, 64},
+                    ProposalCase{Synchronization::kRing, 0},
+                    ProposalCase{Synchronization::kServers, 0},
+                    ProposalCase{Synchronization::kServers, 64, false, 1, true},
+                    ProposalCase{Synchronization::kOwner, 0, true},
+                    ProposalCase{Synchronization::kRing, 64, true},
+                    ProposalCase{Synchronization::kServers, 0, true},
+                    ProposalCase{Synchronization::kOwner, 0, false, 2},
+                    ProposalCase{Synchronization::kRing, 0, true, 1},
+                    ProposalCase{Synchronization::kRing, 0, false, 0, false, true},
+                    ProposalCase{Synchronization::kRing, 64, true, 1, false, true}));
 
 // Given up at any step: before its blocks were found, before it was placed, and after.
 TEST(ProposalPartsTest, TakeBackLeavesAllAsItWas) {
