@@ -39,21 +39,24 @@ BestKeeper::Verdict BestKeeper::GoOn(const wire::Checkpoint& first) {
   const absl::StatusOr<wire::Checkpoint> manifest =
       checkpoint::ReadBestManifest(disk_, options_.folder);
   const auto best = checkpoint::ReadBest(disk_, options_.folder);
-  const bool known = manifest.ok() && manifest->meaning() == first.meaning() && best.ok() &&
-                     best->has_value() && (*best)->by_loss() == options_.by_loss;
+  const bool mine = manifest.ok() && manifest->meaning() == first.meaning() && best.ok() &&
+                    best->has_value() && (*best)->by_loss() == options_.by_loss;
+  // Who goes back gives up what was trained after: it would be the newest of the folder.
+  const bool known = mine && (*best)->clock() <= first.clock();
   if (known) {
     best_ = **best;
     said_ = best_->clock();
-    // What comes after `first` was trained by a run that is given up: it does not count.
+    // Evaluations of what is given up do not count.
     if (best_->evaluated() > first.clock()) best_->set_not_better(0);
     verdict.best = best_;
     verdict.line = absl::StrCat("the best checkpoint so far: ", best_->clock(), ", ",
                                 checkpoint::FigureOf(*best_));
   } else if (!absl::IsNotFound(manifest.status())) {
     verdict.warns = true;
-    verdict.line = absl::StrCat(
-        "the best checkpoint so far is not known: ",
-        manifest.ok() ? "it is another job's" : PlainText(manifest.status().message()));
+    const std::string why = !manifest.ok() ? PlainText(manifest.status().message())
+                            : mine         ? "it is after where this run goes on"
+                                           : "it is another job's";
+    verdict.line = absl::StrCat("the best checkpoint so far is not known: ", why);
   }
   if (!known || best_->evaluated() < first.clock()) Add(first.clock(), first.session());
   return verdict;

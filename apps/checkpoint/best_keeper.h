@@ -43,8 +43,8 @@ class BestKeeper {
 
   BestKeeper(checkpoint::Disk* disk, Options options) : disk_(disk), options_(std::move(options)) {}
 
-  // Of a job that goes on from the checkpoint of `first`, with that meaning: the best so far, where
-  // it is there; `first` is evaluated if it was not.
+  // Of a job that goes on from `first`: the best so far, where it is there, of that meaning and not
+  // after it; `first` is evaluated if it was not.
   Verdict GoOn(const wire::Checkpoint& first);
   // It is about to be committed: one of that clock that was the best is no more.
   absl::Status BeforeCommit(int64_t clock);

@@ -159,6 +159,25 @@ TEST(BestKeeperTest, AResumedJobGoesOnWithTheBest) {
   EXPECT_TRUE(job.Evaluate(40, "0.8").stop);
 }
 
+// The best of what is given up would be the newest of the folder, and gone on from the next time.
+TEST(BestKeeperTest, AJobThatGoesBackGivesUpABestThatIsAfterThat) {
+  KeptBest before;
+  before.Evaluate(10, "0.8");
+  before.Evaluate(20, "0.9");
+  KeptBest job;
+  job.disk = before.disk;
+  wire::Checkpoint first;
+  first.set_clock(10);
+  first.set_session(kRun);
+  first.set_meaning("m");
+  EXPECT_EQ(job.keeper.GoOn(first).line,
+            "the best checkpoint so far is not known: it is after where this run goes on");
+  EXPECT_THAT(job.keeper.kept(), ElementsAre(10));  // to be evaluated again
+  job.answers.insert({10, SaidOf("0.8", "1")});
+  EXPECT_EQ(job.keeper.Turn(0)->best->clock(), 10);
+  EXPECT_EQ(job.Said(), 10);
+}
+
 // It ended between the commit and the evaluation.
 TEST(BestKeeperTest, WhatAJobGoesOnFromIsEvaluatedIfItWasNot) {
   KeptBest before;

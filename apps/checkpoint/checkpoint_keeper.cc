@@ -109,7 +109,7 @@ absl::Status CheckpointKeeper::OpenBest() {
   const wire::Output& output = job_->config.output();
   if (!output.keep_best()) {
     const auto best = checkpoint::ReadBest(disk_.get(), folder_);
-    const bool stays = job_->first_clock > 0 && best.ok() && best->has_value();
+    const bool stays = best.ok() && best->has_value() && (*best)->clock() <= job_->first_clock;
     if (stays) former_best_ = (*best)->clock();
     return absl::OkStatus();
   }

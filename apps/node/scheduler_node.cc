@@ -150,11 +150,17 @@ void SchedulerNode::EndCheckpoints(ResultReport* result) {
   if (checkpoints_ == nullptr) return;
   const bool well = result->code == kExitOk;
   if (well && checkpoints_->evaluates()) Tell("evaluating the last checkpoints");
-  checkpoints_->FinishEvaluations([this, well] { return !well || loop_.stop_requested(); });
+  checkpoints_->FinishEvaluations([&] { return WaitsNoMore(!well || loop_.stop_requested()); });
   for (std::string& line : checkpoints_->TakeNews()) Tell(std::move(line));
   if (checkpoints_->best().has_value()) TakeBest(result);
   if (std::string line = checkpoints_->Summary(); !line.empty()) Tell(std::move(line));
   checkpoints_.reset();
+}
+
+// Whoever looks at the pages sees a process that is not hung.
+bool SchedulerNode::WaitsNoMore(bool asked) const {
+  if (status_ != nullptr) status_->Starts(loop_.Now());
+  return asked;
 }
 
 void SchedulerNode::TakeBest(ResultReport* result) const {
@@ -173,8 +179,8 @@ void SchedulerNode::TakeBest(ResultReport* result) const {
   result->test_loss = best.loss();
   if (IsLanguageModel(*job_)) result->test_perplexity = std::exp(best.loss());
   if (output.model_path().empty()) return;
-  const absl::Status written =
-      checkpoints_->ExportBest(output.model_path(), [this] { return loop_.stop_now_requested(); });
+  const absl::Status written = checkpoints_->ExportBest(
+      output.model_path(), [this] { return WaitsNoMore(loop_.stop_now_requested()); });
   if (written.ok()) {
     result->model_path = output.model_path();
     return;

@@ -92,6 +92,7 @@ class SchedulerNode {
   // Of what is left of checkpoints when all others have been told that the job is over.
   void EndCheckpoints(ResultReport* result);
   void TakeBest(ResultReport* result) const;
+  bool WaitsNoMore(bool asked) const;
 
   std::shared_ptr<const Job> job_;
   NodeLoop loop_;

@@ -195,7 +195,7 @@ class StandInTest(BestTestCase):
     def test_it_stops_early_with_the_best(self):
         self.say("0.6", c30="0.7", c60="0.9", c90="0.8", c120="0.9")
         model = f"{self.dir}/model.safetensors"
-        running = self.keeping("--early_stop=2", f"--model_path={model}", step_ms=10)
+        running = self.keeping("--early_stop=2", f"--model_path={model}", step_ms=20)
         self.assertEqual(running.wait(120), 0, running.output())
         self.assert_tidy()
         self.assertIn("2 evaluations in a row not better than checkpoint 60 (accuracy 0.9000): stopping early with a "
@@ -257,7 +257,7 @@ class StandInTest(BestTestCase):
         running.wait_for("checkpoint 30 is not evaluated: it did nothing for 5 s")
         self.assertEqual(running.wait(120), 0, running.output())
         # While it hung a newer one took the place of one that waited.
-        self.assertEqual(self.asked(), [30, 90])
+        self.assertIn(self.asked(), ([30, 90], [30, 60, 90]))  # the latter on a slow machine
         self.assertEqual(self.best()["clock"], 90)
 
     def test_killed_between_a_commit_and_its_evaluation(self):
@@ -302,6 +302,17 @@ class StandInTest(BestTestCase):
         self.assertEqual(running.wait(120), 0, running.output())
         self.assertRegex(running.output(), "the best checkpoint so far is not known: the best of .*checkpoint 30")
         self.assertEqual(self.best()["best"]["accuracy"], 0.5)
+
+    def test_a_job_that_goes_back_gives_up_a_best_that_comes_after(self):
+        self.say("0.5", c90="0.9")
+        running = self.keeping(step_ms=25)
+        running.wait_for("checkpoint 90 is the best so far")
+        self.kill_all(running)
+        first = self.clocks()[0]
+        self.assertLess(first, 90)
+        running = self.keeping(f"--resume={first}")
+        self.assertEqual(running.wait(120), 0, running.output())
+        self.assertIn("the best checkpoint so far is not known: it is after where this run goes on", running.output())
 
     def test_a_signal_does_not_wait_for_an_evaluation(self):
         self.say("hang")
