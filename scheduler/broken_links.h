@@ -2,9 +2,9 @@
 // more. Part of the Coordinator.
 //
 // Rule: of a worker and a server the worker; of two workers the one with more broken links, else
-// the higher rank; of two servers the same, if any can be spared. It is applied to a pair some time after its
-// first report, so that the other end's and other pairs' are there, and only while both ends are
-// heard: of one that is silent the silence decides.
+// the higher rank; of two servers the same, if any can be spared. It is applied to a pair some time
+// after its first report, so that the other end's and other pairs' are there, and only while both
+// ends are heard: of one that is silent the silence decides.
 #pragma once
 
 #include <map>
@@ -26,8 +26,8 @@ class BrokenLinks {
   void Forget(wire::Address node);
 
   struct Verdict {
-    wire::Address out;          // who is counted out
-    std::string line;           // "the link between worker 1 and server 0 is lost (...)"
+    wire::Address out;  // who is counted out
+    std::string line;   // "the link between worker 1 and server 0 is lost (...)"
   };
   // The next pair that is to be judged, which is forgotten then. `lives`: the node is registered
   // and was heard of late; empty: it is not registered (any more), and the pair is forgotten.

@@ -169,7 +169,8 @@ void Coordinator::TakeWaiting(Nanos now, Address node) {
 }
 
 void Coordinator::OnRosterAck(Nanos now, const Message& message, Outbox* out) {
-  if (message.from.index >= options_.places().shards() || message.epoch > messages_.epoch() || message.clock < 0) {
+  if (message.from.index >= options_.places().shards() || message.epoch > messages_.epoch() ||
+      message.clock < 0) {
     ++ignored_;
     return;
   }

@@ -64,8 +64,8 @@ struct CoordinatorOptions {
   uint32_t servers = 1;
   uint32_t workers = 1;
   uint32_t shards_per_server = 1;
-  uint32_t replicas = 1;      // of each shard, on as many servers
-  uint32_t idle_servers = 0;  // the last of them, which have replicas of others' shards alone
+  uint32_t replicas = 1;       // of each shard, on as many servers
+  uint32_t idle_servers = 0;   // the last of them, which have replicas of others' shards alone
   uint64_t session = 1;        // random, nonzero; the shell draws it
   uint64_t config_digest = 0;  // a Hello with another one is refused
   // The policy's bits are promised: a Hello with another arithmetic than the first of its role is

@@ -89,6 +89,12 @@ class HandPlayedJob {
     coordinator_.OnLost(now_, node, heard, &out);
     Collect(&out);
   }
+  bool Leaves(ServerId server) {
+    wire::Outbox out;
+    const bool leaves = coordinator_.OnServerLeaves(now_, server, &out);
+    Collect(&out);
+    return leaves;
+  }
   void Abort(int32_t code, const std::string& reason) {
     wire::Outbox out;
     coordinator_.Abort(now_, code, reason, &out);

@@ -112,6 +112,7 @@ absl::StatusOr<ActorFactory> ActorFactory::MakeTraining(const Training& training
   ActorFactory factory;
   factory.training_ = &training;
   factory.job_ = training.job;
+  factory.job_.replicas = 1;  // virtual time has no server that is lost
   cluster::TrainingJob& job = factory.job_;
   SOAP_ASSIGN_OR_RETURN(job.micro_batches, MicroBatchesOf(job.specs.policy, factory.teams().teams,
                                                           job.micro_batches, job.rebalance));
@@ -134,8 +135,8 @@ server::Shard ActorFactory::MakeShard(ShardId id) const {
 }
 
 server::Replica ActorFactory::MakeReplica(ServerId server, ShardId id) const {
-  return server::Replica(
-      {.self = server, .chained = job_.replicas > 1, .fault = faults_.replica}, MakeShard(id));
+  return server::Replica({.self = server, .chained = job_.replicas > 1, .fault = faults_.replica},
+                         MakeShard(id));
 }
 
 worker::Engine ActorFactory::MakeEngine(WorkerId id) const {

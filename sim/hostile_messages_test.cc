@@ -185,6 +185,36 @@ TEST_P(HostileMessagesTest, NoneEndsAShard) {
   EXPECT_GT(answered, 100u);  // it was not deaf
 }
 
+// Half of them are a head's, half a follower's.
+TEST_P(HostileMessagesTest, NoneEndsAReplica) {
+  const consistency::PolicyTraits policy = *consistency::ParsePolicy(GetParam());
+  const ActorFactory factory = *ActorFactory::Make({.workers = kHostileWorkers,
+                                                    .shards = 2,
+                                                    .replicas = 2,
+                                                    .policy = policy,
+                                                    .clocks = kHostileClocks});
+  uint64_t answered = 0;
+  FeedMany(7, [&](Stranger* stranger, bool running) {
+    const ServerId self{static_cast<uint32_t>(stranger->Pick(2))};
+    server::Replica replica = factory.MakeReplica(self, ShardId{0});
+    wire::Roster roster = HostileRoster(2);
+    roster.servers = {{ServerId{0}, "inproc://a"}, {ServerId{1}, "inproc://b"}};
+    roster.chains = {{{{ServerId{0}, 1}, {ServerId{1}, 1}}},
+                     {{{ServerId{1}, 1}, {ServerId{0}, 1}}}};
+    if (running) {
+      replica.OnMessage(0, FromTheScheduler(MessageType::kRoster, 1, kNoClock, roster), &outbox_);
+    }
+    for (Nanos now = 1; now < 60; ++now) replica.OnMessage(now, stranger->Next(), &outbox_);
+    Fingerprint f;
+    replica.AddTo(&f);
+    answered += outbox_.messages.size();
+    for (const Message& message : std::exchange(outbox_.messages, {})) {
+      EXPECT_TRUE(wire::Validate(message).ok()) << wire::ToString(message);
+    }
+  });
+  EXPECT_GT(answered, 100u);
+}
+
 TEST_P(HostileMessagesTest, NoneEndsAnEngine) {
   std::vector<worker::DeviceCommand> commands;
   FeedMany(2, [&](Stranger* stranger, bool running) {

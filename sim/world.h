@@ -143,7 +143,7 @@ class World {
   WorldServers servers_;
   std::vector<WorldSlot> slots_;
   Connections connections_;
-  uint32_t hours_ = 0;                // that have passed: one at each kAsk and kWatch
+  uint32_t hours_ = 0;  // that have passed: one at each kAsk and kWatch
   Checkers checkers_;
   uint64_t share_changes_ = 0;
   Nanos now_ = 0;                // the scheduler's

@@ -440,8 +440,7 @@ struct Block {
 using Body =
     std::variant<std::monostate, Hello, Welcome, Roster, Progress, Evaluation, Saved, Notice,
                  Parcel, WorkerSet, NotFinite, LostLink, SlowWork, Push, Completion, Pull,
-                 PullReply, Save, Slices, ServerProgress, Block, Written, Bound, Record,
-                 Recorded>;
+                 PullReply, Save, Slices, ServerProgress, Block, Written, Bound, Record, Recorded>;
 
 struct Message {
   MessageType type = MessageType::kNone;

@@ -1,5 +1,6 @@
 // ShardPlaces: on which servers a job's shards may be, whatever becomes of its servers. The head of
-// shard k is at first on server k / shards_per_server, its followers on those after that, in a ring.
+// shard k is at first on server k / shards_per_server, its followers on those after that, in a
+// ring.
 #pragma once
 
 #include <cstdint>

@@ -73,8 +73,7 @@ void Engine::OnRoster(Nanos now, const Message& message, EngineOutput out) {
   const auto* roster = std::get_if<wire::Roster>(&message.body);
   if (roster == nullptr || message.epoch <= epoch_) return;
   epoch_ = message.epoch;
-  const auto before =
-      std::exchange(roster_, std::make_shared<const wire::Roster>(*roster));
+  const auto before = std::exchange(roster_, std::make_shared<const wire::Roster>(*roster));
   if (before != nullptr) SayAgain(*before, out);
   schedule_.OnRoster(*roster_);
   const wire::Member* me = FindMember(*roster_, options_->id);
@@ -188,7 +187,8 @@ bool Engine::waits() const {
 }
 
 void Engine::OnTimer(Nanos now, EngineOutput out) {
-  const PullWatch::Repeats repeats = asked_.watch.OnTimer(now, main_.has_value() ? &*main_ : nullptr);
+  const PullWatch::Repeats repeats =
+      asked_.watch.OnTimer(now, main_.has_value() ? &*main_ : nullptr);
   for (const ShardId shard : repeats.shards) PullAgain(shard, out);
   if (repeats.timer.has_value()) out.outbox->SetTimer(kWatch, *repeats.timer);
 }

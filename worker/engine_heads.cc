@@ -27,7 +27,8 @@ void Engine::SayAgain(const wire::Roster& before, EngineOutput out) {
     if (wire::HeadOf(before, shard) == wire::HeadOf(*roster_, shard)) continue;
     bool asks = false;
     for (Message message : asked_.unanswered.Of(shard)) {
-      if (options_->fault == EngineFault::kPullAlone && message.type != MessageType::kPull) continue;
+      if (options_->fault == EngineFault::kPullAlone && message.type != MessageType::kPull)
+        continue;
       asks = asks || message.type == MessageType::kPull;
       message.epoch = epoch_;
       out.outbox->Send(std::move(message));

@@ -38,8 +38,8 @@ struct SeatOptions {
 // What an engine does wrong, for tests that have to find it.
 enum class EngineFault : uint8_t {
   kNone,
-  kPullAlone,  // to a shard's new head it says its pull again, and nothing else
-  kNothing,    // it says nothing again
+  kPullAlone,   // to a shard's new head it says its pull again, and nothing else
+  kNothing,     // it says nothing again
   kFormerHead,  // it takes what a shard's former head has answered
 };
 
@@ -54,8 +54,8 @@ struct EngineOptions {
   uint64_t batch = 0;          // samples of a full global batch
   // A gradient that is not finite is left out by the device, and counted; else it ends the job.
   bool skip_not_finite = false;
-  Nanos patience_ns = 5 * kSecond;          // with values that were asked for
-  bool says_again = false;  // shards have replicas: what no answer stands for is kept
+  Nanos patience_ns = 5 * kSecond;  // with values that were asked for
+  bool says_again = false;          // shards have replicas: what no answer stands for is kept
   EngineFault fault = EngineFault::kNone;
   std::shared_ptr<const SeatOptions> seat;  // null: the worker runs the whole model
 

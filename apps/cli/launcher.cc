@@ -382,9 +382,8 @@ void Launcher::OnEnded(const Launched& child) {
   if (stop_.has_value() || result_.has_value() || ending.good()) return;
   const bool told_to = !ending.by_signal && ending.number != kExitInternal &&
                        ending.number != kExitConfig && IsDocumented(ending.number);
-  const bool is_worker = absl::StartsWith(child.name(), "worker");
-  const bool can_go_on = is_worker || options_.config.cluster().replicas() > 1;
-  if (can_go_on && training_) {
+  const bool replicated = options_.config.cluster().replicas() > 1;
+  if ((replicated || absl::StartsWith(child.name(), "worker")) && training_) {
     // The scheduler decides whether the rest go on.
     if (!told_to) console_->Line(absl::StrCat(child.label(), ": ", ending.ToString()));
   } else if (told_to) {

@@ -42,10 +42,10 @@ class MessageRouter {
   void SetSelf(wire::Address self) { self_ = self; }
   // `node` was welcomed under the temporary address `at`; it is reached there while that works.
   void SetAlias(wire::Address node, wire::Address at);
-  // Where shards are by the roster, and who has which rank, of which the transport hears. Workers that are members no
-  // more, and ranks that have other holders now: what waits for the former ones is dropped, that
-  // they were given up does not count, and the next ConnectWorkers connects anew, be it to the same
-  // port. Call it before that. Others hear it by SetAlias.
+  // Where shards are by the roster, and who has which rank, of which the transport hears. Workers
+  // that are members no more, and ranks that have other holders now: what waits for the former ones
+  // is dropped, that they were given up does not count, and the next ConnectWorkers connects anew,
+  // be it to the same port. Call it before that. Others hear it by SetAlias.
   void Follow(const wire::Roster& roster);
   // Where shards are, alone.
   void SetChains(SharedList<wire::Chain> chains) { chains_ = std::move(chains); }

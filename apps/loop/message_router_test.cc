@@ -327,6 +327,32 @@ TEST(MessageRouterTest, NothingWaitsForWhoIsNoMemberAnyMore) {
   EXPECT_FALSE(router.waiting());
 }
 
+// Where a server is counted out its shard's messages go to who has them now, and nothing waits for
+// it, nor is it told to be lost.
+TEST(MessageRouterTest, AShardsMessagesGoToTheHeadOfItsChain) {
+  FakeTransport transport;
+  MessageRouter router(&transport, 1);
+  const Address shard = Address::Of(ShardId{0});
+  const Address first = Address::Of(ServerId{0}), second = Address::Of(ServerId{1});
+  wire::Roster roster;
+  roster.servers = {{ServerId{0}, "tcp://a:1"}, {ServerId{1}, "tcp://b:1"}};
+  roster.chains = {{{{ServerId{0}, 1}, {ServerId{1}, 1}}}};
+  router.Follow(roster);
+  router.Send(For(shard, 0));
+  transport.full = {first};
+  router.Send(For(shard, 1));
+  EXPECT_TRUE(router.waiting());
+  roster.servers = {{ServerId{1}, "tcp://b:1"}};
+  roster.chains = {{{{ServerId{1}, 2}}}};
+  router.Follow(roster);
+  EXPECT_FALSE(router.waiting());
+  EXPECT_EQ(router.NodeOf(shard), second);
+  router.Send(For(shard, 2));
+  router.Send(For(first, 3));
+  EXPECT_EQ(transport.sent, (std::vector<std::pair<Address, Clock>>{{first, 0}, {second, 2}}));
+  EXPECT_TRUE(router.TakeLost().empty());
+}
+
 TEST(MessageRouterTest, SaysForWhomMostWaits) {
   FakeTransport transport;
   MessageRouter router(&transport, 1);

@@ -100,7 +100,8 @@ const server::Replica& ShardThread::Join() {
 }
 
 std::vector<server::Snapshot> ShardThread::TakeSnapshots() {
-  if (options_.taker.has_value()) snapshots_.push_back(options_.taker->Last(replica_->shard().store()));
+  if (options_.taker.has_value())
+    snapshots_.push_back(options_.taker->Last(replica_->shard().store()));
   return std::move(snapshots_);
 }
 
@@ -124,7 +125,8 @@ void ShardThread::SayStatus() {
 
 void ShardThread::Run() {
   LOG_IF(WARNING, options_.cpu.has_value() && !StayOn(*options_.cpu))
-      << "shard " << Index(replica_->shard().id()) << ": its thread cannot stay on CPU " << *options_.cpu;
+      << "shard " << Index(replica_->shard().id()) << ": its thread cannot stay on CPU "
+      << *options_.cpu;
   BoundedInbox<Arrival>::Items arrivals;
   while (true) {
     SayStatus();
@@ -173,9 +175,8 @@ void ShardThread::LookAtOrder() {
   } else {
     said.type = wire::MessageType::kCaptured;
     said.clock = *due;
-    server::Capture capture = {.clock = *due,
-                               .slices = shard.store().Capture(),
-                               .tables = shard.store().CaptureTables()};
+    server::Capture capture = {
+        .clock = *due, .slices = shard.store().Capture(), .tables = shard.store().CaptureTables()};
     captured_ = capture.tables;
     options_.captures(shard.id(), std::move(capture));
   }

@@ -68,8 +68,8 @@ struct ShardStatus {
 class ShardThread {
  public:
   // `wake` makes the loop look into `out`; any thread may call it.
-  ShardThread(std::unique_ptr<server::Replica> replica, MessageInbox* out, std::function<void()> wake,
-              ShardThreadOptions options = {});
+  ShardThread(std::unique_ptr<server::Replica> replica, MessageInbox* out,
+              std::function<void()> wake, ShardThreadOptions options = {});
   // The shard is what `make` returns, on a thread.
   ShardThread(ShardMaker make, MessageInbox* out, std::function<void()> wake,
               ShardThreadOptions options = {});

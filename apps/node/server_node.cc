@@ -186,7 +186,7 @@ void ServerNode::BeginSaving() {
                                    .path = job_->config.output().model_path(),
                                    .metadata = ModelMetadataOf(*job_),
                                    .wake = [this] { loop_.Wake(); },
-                                 .self = ServerId{*rank_}},
+                                   .self = ServerId{*rank_}},
                  &saving_);
 }
 

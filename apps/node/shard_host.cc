@@ -89,8 +89,8 @@ ShardThreadOptions ShardHost::OptionsOf(ShardId id, size_t place, uint64_t sessi
           .taker = taker,
           .captures = CapturesOf(),
           .recorder = OpenRecorder(id, session),
-          .events = idle ? nullptr
-                         : OpenEvents(*job_, timeline::ThreadKind::kShard, Index(id), session),
+          .events =
+              idle ? nullptr : OpenEvents(*job_, timeline::ThreadKind::kShard, Index(id), session),
           .own_thread = own_thread,
           .cpu = cpu};
 }
@@ -115,9 +115,8 @@ std::unique_ptr<server::Replica> ShardHost::MakeReplica(ShardId id, ServerId sel
     wake_();
   }
   return std::make_unique<server::Replica>(
-      server::ReplicaOptions{.self = self,
-                             .chained = job_->replicas > 1,
-                             .early_bytes_max = MemoryLimit() / 8},
+      server::ReplicaOptions{
+          .self = self, .chained = job_->replicas > 1, .early_bytes_max = MemoryLimit() / 8},
       server::Shard(std::move(options), std::move(made)));
 }
 

@@ -479,5 +479,23 @@ TEST_F(BeginBoundTest, LiftedAllAreToldUntilTheyHaveAnswered) {
   EXPECT_THAT(Look(9 * kSecond), IsEmpty());
 }
 
+// What the former one has written nobody says; the next is ordered as ever.
+TEST_F(CheckpointOrdersTest, AShardThatGoesOnElsewhereCostsTheCheckpointUnderWay) {
+  const auto chain = [](uint32_t head) { return wire::Chain{{{ServerId{head}, 1}}}; };
+  roster_.chains = {chain(0), chain(1), chain(2)};
+  const std::optional<Clock> first = Order(3);
+  ASSERT_TRUE(first.has_value());
+  Answer(0, *first, {.bytes = 100});
+  roster_.chains = {chain(0), chain(2), chain(2)};  // shard 1 has no parameters
+  EXPECT_FALSE(Order(4).has_value());
+  roster_.chains = {chain(0), chain(2), chain(0)};
+  const std::optional<Clock> next = Order(4);
+  EXPECT_THAT(orders_.TakeGivenUp(), ElementsAre(*first));
+  ASSERT_TRUE(next.has_value());
+  Write(*next);
+  EXPECT_TRUE(orders_.TakeWhole().has_value());
+  EXPECT_EQ(orders_.failed(), 0u);
+}
+
 }  // namespace
 }  // namespace soapstone::scheduler

@@ -88,7 +88,8 @@ void Replica::OnRoster(Nanos now, Message message, wire::Outbox* out) {
   const auto next = std::next(own);
   const auto was_next = std::exchange(
       at_.next, next != links.end() ? std::optional<wire::Link>(*next) : std::nullopt);
-  if (at_.next.has_value() && at_.next != was_next && options_.fault != ReplicaFault::kNotSaidAgain) {
+  if (at_.next.has_value() && at_.next != was_next &&
+      options_.fault != ReplicaFault::kNotSaidAgain) {
     for (const Entry& entry : log_.entries) SendRecord(entry, out);
   }
   if (!at_.next.has_value()) {
@@ -105,7 +106,8 @@ void Replica::OnRoster(Nanos now, Message message, wire::Outbox* out) {
     }
   }
   early_.bytes = 0;
-  for (Message& early : std::exchange(early_.messages, {})) OnMessage(now, std::move(early), out, watcher_);
+  for (Message& early : std::exchange(early_.messages, {}))
+    OnMessage(now, std::move(early), out, watcher_);
 }
 
 // ---- Records
@@ -183,10 +185,9 @@ std::vector<Message> Replica::Feed(Message message) {
 void Replica::OnRecorded(const Message& message, wire::Outbox* out) {
   const auto& recorded = wire::As<wire::Recorded>(message);
   // Of who was the last when it said so; the head may hear of that roster after its word.
-  const bool of_chain =
-      std::ranges::any_of(at_.chain.links, [&](const wire::Link& link) {
-        return message.from == Address::Of(link.server);
-      });
+  const bool of_chain = std::ranges::any_of(at_.chain.links, [&](const wire::Link& link) {
+    return message.from == Address::Of(link.server);
+  });
   if (at_.place == Place::kOut || !of_chain) return;
   acked_ = std::max(acked_, std::min(recorded.index, index_));
   Release(out);

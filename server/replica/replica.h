@@ -65,8 +65,7 @@ class ReplicaWatcher {
 
 class Replica {
  public:
-  Replica(ReplicaOptions options, Shard shard)
-      : options_(options), shard_(std::move(shard)) {}
+  Replica(ReplicaOptions options, Shard shard) : options_(options), shard_(std::move(shard)) {}
 
   // All that is for the shard; where it is chained also kRecord and kRecorded for it, and rosters,
   // which its server hands to each of its replicas.

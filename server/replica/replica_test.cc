@@ -104,10 +104,8 @@ class ReplicaTest : public ::testing::Test {
   }
   Message Push(Clock clock) const {
     Message push = Of(MessageType::kPush, clock);
-    push.body = wire::Push{.micro_batches = {0, 1},
-                           .micro_batch_count = 1,
-                           .samples = 1,
-                           .batch_samples = 1};
+    push.body = wire::Push{
+        .micro_batches = {0, 1}, .micro_batch_count = 1, .samples = 1, .batch_samples = 1};
     const std::vector<float> values(8, 1.0F + static_cast<float>(clock));
     push.payload = {Buffer::CopyOf<float>(values)};
     return push;

@@ -172,6 +172,7 @@ void Shard::Settle(wire::Outbox* out) {
     CarryOut(policy_.OnDrain(), out);
   }
   AnswerFinalPulls(out);
+  AnswerSaves(out);
   AcknowledgeRoster(out);
 }
 
@@ -302,15 +303,27 @@ void Shard::OnSave(const Message& message, wire::Outbox* out) {
     ++stats_.rejects;
     return;
   }
-  Message slices;
-  slices.type = MessageType::kSlices;
-  slices.from = Address::Of(options_.id);
-  slices.to = message.from;
-  slices.epoch = epoch();
-  Store::Answer answer = store_.ReadToSave(bucket);
-  slices.body = wire::Slices{.bucket = bucket, .checksum = answer.checksum};
-  slices.payload = std::move(answer.values);
-  out->Send(std::move(slices));
+  due_.saves.push_back(message);
+  AnswerSaves(out);
+}
+
+// The job is over for who is to save it once workers have said so: their last updates may be on the
+// way still.
+void Shard::AnswerSaves(wire::Outbox* out) {
+  const bool pushed = policy_.clocks().members() > 0 && !options_.policy.decentralised();
+  if (pushed && std::min(policy_.Frontier(), policy_.clocks().Min()) < options_.final_clock) return;
+  for (const Message& save : std::exchange(due_.saves, {})) {
+    Message slices;
+    slices.type = MessageType::kSlices;
+    slices.from = Address::Of(options_.id);
+    slices.to = save.from;
+    slices.epoch = epoch();
+    const BucketId bucket = wire::As<wire::Save>(save).bucket;
+    Store::Answer answer = store_.ReadToSave(bucket);
+    slices.body = wire::Slices{.bucket = bucket, .checksum = answer.checksum};
+    slices.payload = std::move(answer.values);
+    out->Send(std::move(slices));
+  }
 }
 
 // ---- What the policy says
@@ -489,6 +502,7 @@ void Shard::AddTo(Fingerprint* f) const {
   members_.AddTo(f);
   f->Add(due_.ack);
   f->Add(due_.drain);
+  f->Add(due_.saves.size());
   if (uplink_.has_value()) uplink_->AddTo(f);
   seen_.AddTo(f);
   readers_.AddTo(f);

@@ -22,6 +22,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "base/fingerprint.h"
 #include "consistency/policy.h"
@@ -91,6 +92,7 @@ class Shard {
   // Acknowledges the roster once this shard has come to the start clock of every member.
   void AcknowledgeRoster(wire::Outbox* out);
   void AnswerFinalPulls(wire::Outbox* out);
+  void AnswerSaves(wire::Outbox* out);
   // After anything that may have moved the frontier.
   void Settle(wire::Outbox* out);
 
@@ -126,8 +128,9 @@ class Shard {
   GatheredUpdate gathered_;
   Nanos now_ = 0;  // of the message in hand
   struct Due {
-    bool ack = false;         // of the roster
-    Clock drain = kClockMax;  // of what waits for others, once all members have come there
+    bool ack = false;                  // of the roster
+    Clock drain = kClockMax;           // of what waits for others, once all members have come there
+    std::vector<wire::Message> saves;  // until all members have come to the end
   };
   Due due_;
   bool not_finite_told_ = false;

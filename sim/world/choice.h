@@ -35,7 +35,7 @@ struct Choice {
     kServerCrash,    // server `from`
     kServerNotice,   // the coordinator is told that server `from`, crashed, is lost
     kServerSuspect,  // it is told so of one that lives, and goes on until it is told
-    kCheckpoint,  // the scheduler is asked for checkpoints, or for an end with one
+    kCheckpoint,     // the scheduler is asked for checkpoints, or for an end with one
   };
   Kind kind{};
   uint32_t from = 0;

@@ -44,11 +44,10 @@ class WorldServers::Watcher final : public server::ReplicaWatcher {
 
 WorldServers::WorldServers(const ActorFactory& factory)
     : servers_(factory.servers()), chained_(factory.job().replicas > 1) {
-  const wire::ShardPlaces places = {
-      .servers = count(),
-      .shards_per_server = 1,
-      .replicas = factory.job().replicas,
-      .idle = count() - factory.shards()};
+  const wire::ShardPlaces places = {.servers = count(),
+                                    .shards_per_server = 1,
+                                    .replicas = factory.job().replicas,
+                                    .idle = count() - factory.shards()};
   for (uint32_t s = 0; s < count(); ++s) {
     for (const ShardId shard : wire::ShardsOn(ServerId{s}, places)) {
       servers_[s].shards.emplace(

@@ -28,7 +28,7 @@ struct WorldSlot {
   std::optional<worker::Engine> engine;  // from Welcome on
   std::optional<server::Peer> peer;      // likewise, decentralised
   uint64_t session = 0;
-  Epoch epoch = 0;  // of the latest roster that came
+  Epoch epoch = 0;                 // of the latest roster that came
   SharedList<wire::Chain> chains;  // likewise
   bool started = false;
   bool leaving = false;

@@ -56,9 +56,8 @@ ExploreReport ExpectClean(const std::string& name, const WorldOptions& options, 
   EXPECT_FALSE(report.violation.has_value())
       << options.shape.policy.spec << ", " << name << ": " << report.ToString();
   EXPECT_GT(report.ends, 0u) << name;
-  std::printf("%-24s %-26s %8llu states %9llu transitions %s\n",
-              options.shape.policy.spec.c_str(), name.c_str(),
-              static_cast<unsigned long long>(report.states),
+  std::printf("%-24s %-26s %8llu states %9llu transitions %s\n", options.shape.policy.spec.c_str(),
+              name.c_str(), static_cast<unsigned long long>(report.states),
               static_cast<unsigned long long>(report.transitions),
               report.complete ? "" : "(up to the budget)");
   return report;

@@ -20,7 +20,7 @@ class ReplicasTestCase(DurabilityTestCase):
     def start(self, *flags, policy="bsp", servers=3, replicas=2, step_ms=6):
         """A job that has begun to step."""
         running = self.train(f"--policy={policy}", f"--servers={servers}", f"--replicas={replicas}",
-                             f"--heartbeat_timeout_s={TIMEOUT}", f"--base_ms={step_ms}", *flags, progress_every=0.1)
+                             f"--heartbeat_timeout_s={TIMEOUT}", f"--base_ms={step_ms}", *flags, progress_every=1)
         running.wait_for("started")
         running.wait_for("samples/s")
         return running, descendants(running.pid)
@@ -28,7 +28,7 @@ class ReplicasTestCase(DurabilityTestCase):
     def ends_well(self, running, children):
         self.assertEqual(running.wait(150), 0, running.output())
         self.assert_nothing_left(children)
-        self.assertNotIn("guarantee", "\n".join(line for line in running.lines if "broken" in line))
+        self.assertIn("broken 0 times", running.output())
         return self.sha256(running.output())
 
     def pause_of(self, running, rank):
@@ -58,7 +58,7 @@ class ReplicasTest(ReplicasTestCase):
                 self.kill(children, f"server-{rank}")
                 running.wait_for(f"server {rank} lost: ", TIMEOUT + 3)
                 self.assertEqual(self.ends_well(running, children), expected, running.output())
-                self.assertLess(self.pause_of(running, rank), TIMEOUT + 2)
+                self.assertLess(self.pause_of(running, rank), TIMEOUT + 4)
                 self.assertRegex(running.output(), rf"shard {rank} goes on at server {(rank + 1) % 3}")
 
     def test_two_of_three_replicas_are_lost(self):

@@ -47,8 +47,7 @@ TEST(ChainsTest, OfOneReplicaThereAreNone) {
 }
 
 TEST(ChainsTest, WhoStandsBehindALostOneHasANewLink) {
-  SharedList<Chain> chains =
-      FirstChains({.servers = 3, .shards_per_server = 1, .replicas = 3}, 1);
+  SharedList<Chain> chains = FirstChains({.servers = 3, .shards_per_server = 1, .replicas = 3}, 1);
   RemoveServer(ServerId{1}, 4, &chains);
   EXPECT_THAT(chains[0].links, ElementsAre(Link{ServerId{0}, 1}, Link{ServerId{2}, 4}));
   EXPECT_THAT(chains[1].links, ElementsAre(Link{ServerId{2}, 4}, Link{ServerId{0}, 1}));
