@@ -120,7 +120,7 @@ void CreateRows(const ClusterLoad& load, server::Store* store) {
   }
 }
 
-std::unique_ptr<server::Shard> MakeShard(const ClusterLoad& load) {
+std::unique_ptr<server::Replica> MakeShard(const ClusterLoad& load) {
   cluster::TrainingJob job = {.specs = {.policy = *consistency::ParsePolicy("async"),
                                         .optimizer = *compute::ParseOptimizer("sgd:lr=1e-6")},
                               .layout = LayoutOf(load),
@@ -129,8 +129,9 @@ std::unique_ptr<server::Shard> MakeShard(const ClusterLoad& load) {
   cluster::Complete(&job);
   server::Store values(cluster::StoreOptionsOf(job, ShardId{0}));
   if (load.table_rows > 0) CreateRows(load, &values);
-  return std::make_unique<server::Shard>(cluster::ShardOptionsOf(job, ShardId{0}),
-                                         std::move(values));
+  return std::make_unique<server::Replica>(
+      server::ReplicaOptions(),
+      server::Shard(cluster::ShardOptionsOf(job, ShardId{0}), std::move(values)));
 }
 
 Message Roster() {
