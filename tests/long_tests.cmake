@@ -20,6 +20,7 @@ set(SOAPSTONE_LONG_TESTS
   cluster.ZooTrainingTest.test_rnnlm cluster.ZooTrainingTest.test_transformer_lm
   dashboard.DashboardCiTest.test_memory_is_flat
   durability.AlignedCiTest.test_no_update_is_lost_nor_applied_twice
+  durability.BestTest.test_a_job_with_a_strategy
   durability.LeavingCiTest.test_a_stopped_server_and_no_checkpoint_in_time
   durability.LeavingCiTest.test_but_one_leave_at_once
   durability.ReplanCiTest.test_into_the_checkpoints_of_the_job durability.ReplanCiTest.test_what_passes_changes_nothing

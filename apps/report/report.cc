@@ -226,13 +226,13 @@ void AddLossesRow(const ResultReport& r, const TableOptions& options, std::strin
          table);
 }
 
-// "1200, accuracy 0.9812  (ckpt/best, 359 held-out samples)"
+// "clock 1200, accuracy 0.9812  (ckpt/best, 359 held-out samples)"
 void AddBestRow(const ResultReport& r, std::string* table) {
   const BestReport& best = r.best;
   if (best.clock == 0) return;
   AddRow(
       r.stopped_early ? "stopped early, best" : "best checkpoint",
-      absl::StrFormat("%d, %s %.4f  (%s, %s held-out samples)", best.clock,
+      absl::StrFormat("clock %d, %s %.4f  (%s, %s held-out samples)", best.clock,
                       best.by_loss ? "loss" : "accuracy", best.by_loss ? best.loss : best.accuracy,
                       best.path, WithCommas(best.samples)),
       table);

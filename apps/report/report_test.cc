@@ -31,7 +31,9 @@ ResultReport SomeResult() {
           .read_lags = {90, 0, 10},
           .times = {{.worker = 0, .compute = 1, .policy = 0.25, .shard = 0.125, .network = 0.125},
                     {.worker = 1, .compute = 2}},
-          .sha256 = "abc"};
+          .sha256 = "abc",
+          .best = {.clock = 60, .samples = 359, .accuracy = 0.9, .loss = 0.3, .path = "ckpt/best"},
+          .stopped_early = true};
 }
 
 Histogram HistogramOf(const std::vector<uint64_t>& values) {
@@ -186,6 +188,17 @@ TEST(Report, ManyWorkersShareOneRowOfTimes) {
   const std::string table = ToTable(result, {});
   EXPECT_THAT(table, HasSubstr("time of all workers    ############............  compute 50.0%"));
   EXPECT_THAT(table, Not(HasSubstr("worker 1")));
+}
+
+TEST(Report, TableHasTheBestCheckpoint) {
+  ResultReport result;
+  result.best = {.clock = 60, .samples = 1359, .accuracy = 0.9, .loss = 0.3, .path = "ckpt/best"};
+  EXPECT_THAT(ToTable(result, {}),
+              HasSubstr("  best checkpoint        clock 60, accuracy 0.9000  (ckpt/best, 1,359 "
+                        "held-out samples)\n"));
+  result.best.by_loss = true;
+  result.stopped_early = true;
+  EXPECT_THAT(ToTable(result, {}), HasSubstr("  stopped early, best    clock 60, loss 0.3000  ("));
 }
 
 TEST(Report, TableLeavesOutWhatThereIsNot) {

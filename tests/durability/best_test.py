@@ -23,15 +23,17 @@ real=%s
 says=%s
 [ "$1" = evaluate ] || exec $real "$@"
 clock=${2##*/}
+folder=${2#--checkpoint=}
 echo $clock >> $says.asked
 what=$(sed -n "s/^$clock //p" $says)
 [ -n "$what" ] || what=$(sed -n "s/^all //p" $says)
 case "$what" in
   die) kill -9 $$ ;;
   hang) exec sleep 1000 ;;
-  slow*) sleep ${what#slow}; exec $real "$@" ;;
   damage) printf XXXX | dd of=%s/0000$(printf %%05d $clock)/shard-0.safetensors bs=1 seek=5000 conv=notrunc 2>/dev/null
           exec $real "$@" ;;
+  full) dd if=/dev/zero of=${folder%%%%/checkpoints/*}/filler bs=4k 2>/dev/null
+        echo '{"test_samples": 359, "test_accuracy": 0.9, "test_loss": 1}' ;;
   real) exec $real "$@" ;;
   *) echo "{\\"test_samples\\": 359, \\"test_accuracy\\": $what, \\"test_loss\\": 1}" ;;
 esac
@@ -92,7 +94,7 @@ class BestTest(BestTestCase):
         said = re.findall(r"checkpoint (\d+) is the best so far: accuracy ([0-9.]+) on 359", running.output())
         self.assertEqual((int(said[-1][0]), float(said[-1][1])), (row["clock"], round(best["accuracy"], 4)))
         self.assertEqual([float(a) for _, a in said], sorted({float(a) for _, a in said}))
-        self.assertRegex(running.output(), rf"best checkpoint +{row['clock']}, accuracy {best['accuracy']:.4f}")
+        self.assertRegex(running.output(), rf"best checkpoint +clock {row['clock']}, accuracy {best['accuracy']:.4f}")
         of_best = self.read("evaluate", f"--checkpoint={self.folder}/best")
         self.assertEqual((of_best["test_accuracy"], of_best["test_loss"]), (best["accuracy"], best["loss"]))
         # The last was evaluated when the job was over, if not before.
@@ -161,7 +163,7 @@ class BestTest(BestTestCase):
             self.assertEqual(len(running.lines), 1, running.output())
 
 
-class StandInTest(BestTestCase):
+class StandInTestCase(BestTestCase):
     """With evaluations that say, or do, what the test wants."""
 
     def setUp(self):
@@ -192,6 +194,9 @@ class StandInTest(BestTestCase):
         with open(f"{self.says}.asked") as file:
             return [int(line) for line in file]
 
+
+class StandInTest(StandInTestCase):
+
     def test_it_stops_early_with_the_best(self):
         self.say("0.6", c30="0.7", c60="0.9", c90="0.8", c120="0.9")
         model = f"{self.dir}/model.safetensors"
@@ -202,7 +207,7 @@ class StandInTest(BestTestCase):
                       "checkpoint", running.output())
         stopped = int(re.search(rf"stopped at clock (\d+) of {CLOCKS}: the checkpoint is written",
                                 running.output()).group(1))
-        self.assertRegex(running.output(), r"stopped early, best +60, accuracy 0.9000")
+        self.assertRegex(running.output(), r"stopped early, best +clock 60, accuracy 0.9000")
         self.assertRegex(running.output(), rf"model +{model}")
         self.assertEqual(self.best()["clock"], 60)
         self.assertLess(stopped, CLOCKS)
@@ -230,7 +235,7 @@ class StandInTest(BestTestCase):
                 running = self.keeping("--early_stop=1", f"--model_path={self.dir}/model", *flags, step_ms=10)
                 self.assertEqual(running.wait(120), 0, running.output())
                 self.assertRegex(running.output(), rf"stopped at clock \d+ of {CLOCKS}: the checkpoint is written")
-                self.assertRegex(running.output(), r"stopped early, best +30, accuracy 0.9000")
+                self.assertRegex(running.output(), r"stopped early, best +clock 30, accuracy 0.9000")
                 os.remove(f"{self.dir}/model")
                 shutil.rmtree(self.folder)
 
@@ -347,6 +352,29 @@ class StandInTest(BestTestCase):
             self.assertEqual(node.wait(60), 0, name + node.output())
         self.assertEqual(self.best()["clock"], 30)
         self.assertTrue(os.path.exists(f"{self.dir}/model"))
+
+
+class FullDiskBestTest(StandInTestCase):
+    """On a disk of four megabytes, which takes root to mount."""
+
+    def test_the_one_before_is_said_until_there_is_room(self):
+        disk = f"{self.dir}/disk"
+        os.mkdir(disk)
+        mounted = subprocess.run(["mount", "-t", "tmpfs", "-o", "size=4m", "soapstone-test", disk],
+                                 capture_output=True, check=False)
+        if mounted.returncode != 0:
+            self.skipTest("NOT TESTED: no disk can be mounted here")
+        self.addCleanup(subprocess.run, ["umount", "-l", disk], check=False)
+        self.folder = f"{disk}/checkpoints"
+        self.say("0.5", c30="0.7", c60="full")
+        running = self.keeping("--epochs=6", step_ms=20)
+        running.wait_for("that 60 is the best is not written: .*No space left")
+        self.assertEqual(self.best()["clock"], 30)
+        self.assertIn(60, self.clocks())
+        os.remove(f"{disk}/filler")
+        self.assertEqual(running.wait(120), 0, running.output())
+        self.assert_tidy()
+        self.assertEqual(self.best()["clock"], 60)
 
 
 if __name__ == "__main__":
