@@ -24,6 +24,7 @@ set(SOAPSTONE_LONG_TESTS
   durability.LeavingCiTest.test_a_stopped_server_and_no_checkpoint_in_time
   durability.LeavingCiTest.test_but_one_leave_at_once
   durability.ReplanCiTest.test_into_the_checkpoints_of_the_job durability.ReplanCiTest.test_what_passes_changes_nothing
+  durability.ReplicasLongTest.test_fifty_servers_killed
   durability.StopCiTest.test_again_and_again_at_random_moments
   durability.TableResumeCiTest.test_each_model_of_tables_killed_at_random_moments
   durability.TableResumeCiTest.test_other_policies_go_on

@@ -1,8 +1,8 @@
 """Jobs whose shards have replicas, with the real programs: a server is killed, stopped, told to end, cut off; the job
 goes on, under bsp to the same bits."""
+import csv
 import os
 import random
-import re
 import signal
 import sys
 import time
@@ -13,14 +13,20 @@ from resume_test import DurabilityTestCase  # noqa: E402
 from cluster import alive, descendants  # noqa: E402
 
 TIMEOUT = 1.0  # s
+SLACK = 2.0  # s, of a machine that does other things
 
 
 class ReplicasTestCase(DurabilityTestCase):
 
+    def setUp(self):
+        super().setUp()
+        self.trace = f"{self.dir}/trace.csv"
+
     def start(self, *flags, policy="bsp", servers=3, replicas=2, step_ms=6):
         """A job that has begun to step."""
         running = self.train(f"--policy={policy}", f"--servers={servers}", f"--replicas={replicas}",
-                             f"--heartbeat_timeout_s={TIMEOUT}", f"--base_ms={step_ms}", *flags, progress_every=1)
+                             f"--heartbeat_timeout_s={TIMEOUT}", f"--base_ms={step_ms}", f"--trace={self.trace}",
+                             *flags, progress_every=1)
         running.wait_for("started")
         running.wait_for("samples/s")
         return running, descendants(running.pid)
@@ -31,21 +37,19 @@ class ReplicasTestCase(DurabilityTestCase):
         self.assertIn("broken 0 times", running.output())
         return self.sha256(running.output())
 
-    def pause_of(self, running, rank):
-        """Seconds from when it was killed to the next line of progress behind the word of its loss."""
-        said = next(i for i, line in enumerate(running.lines) if f"server {rank} lost" in line)
-        after = [t for line, t in zip(running.lines[said:], running.times[said:]) if "samples/s" in line]
-        return after[0] - self.killed_at if after else 0.0
+    def pause(self):
+        """The longest that a worker has waited for a step's values, in seconds."""
+        with open(self.trace) as file:
+            return max(int(row["blocked_us"]) for row in csv.DictReader(file)) / 1e6
 
     def kill(self, children, name, number=signal.SIGKILL):
-        self.killed_at = time.monotonic()
         os.kill(children[name], number)
 
 
 class ReplicasTest(ReplicasTestCase):
 
     def test_a_killed_server_changes_no_bit(self):
-        self.kill_servers(seeds=range(4))
+        self.kill_servers(seeds=range(2))
 
     def kill_servers(self, seeds):
         expected = self.undisturbed()
@@ -58,7 +62,8 @@ class ReplicasTest(ReplicasTestCase):
                 self.kill(children, f"server-{rank}")
                 running.wait_for(f"server {rank} lost: ", TIMEOUT + 3)
                 self.assertEqual(self.ends_well(running, children), expected, running.output())
-                self.assertLess(self.pause_of(running, rank), TIMEOUT + 4)
+                # A heartbeat may have been sent just before, and the scheduler looks each heartbeat.
+                self.assertLess(self.pause(), TIMEOUT + 0.5 + SLACK)
                 self.assertRegex(running.output(), rf"shard {rank} goes on at server {(rank + 1) % 3}")
 
     def test_two_of_three_replicas_are_lost(self):
@@ -87,6 +92,25 @@ class ReplicasTest(ReplicasTestCase):
                 self.ends_well(running, children)
                 self.assertGreater(self.accuracy(running.output()), 0.9)
                 self.assertNotIn("rejected", running.output())
+
+    def test_tables_and_a_job_that_evaluates_nothing(self):
+        """No last read waits for all updates there: who saves the model does."""
+        flags = ("--model=logistic", "--data_format=libsvm", f"--data_path={self.samples()}", "--optimizer=adagrad:lr=0.1",
+                 "--evaluation=none", "--epochs=20")
+        expected = self.undisturbed(*flags)
+        running, children = self.start(*flags, step_ms=2)
+        self.kill(children, "server-1")
+        self.assertEqual(self.ends_well(running, children), expected, running.output())
+
+    def samples(self):
+        path = f"{self.dir}/samples.libsvm"
+        draw = random.Random(5)
+        with open(path, "w") as file:
+            for _ in range(2000):
+                keys = sorted(draw.sample(range(1, 400), 8))
+                label = 1 if sum(keys) % 400 < 200 else -1
+                file.write(f"{label} " + " ".join(f"{key}:1" for key in keys) + "\n")
+        return path
 
     def test_a_worker_and_a_server_are_killed(self):
         expected = self.undisturbed()
@@ -149,7 +173,7 @@ class ReplicasTest(ReplicasTestCase):
             self.assertIn("cluster.replicas", running.lines[0])
 
 
-class ReplicasCiTest(ReplicasTestCase):
+class ReplicasLongTest(ReplicasTestCase):
 
     def test_fifty_servers_killed(self):
         ReplicasTest.kill_servers(self, seeds=range(100, 150))
