@@ -214,19 +214,16 @@ void SchedulerNode::Deliver(Nanos now, const wire::Message& message) {
       message.from.role == wire::Role::kServer || message.from.role == wire::Role::kWorker;
   // What is written changes nothing of the training, nor does a wait for it: the coordinator need
   // not know, nor a recording.
-  if (message.type == wire::MessageType::kAskLeave && message.from.role == wire::Role::kServer &&
-      coordinator_.OnServerLeaves(now, ServerId{message.from.index}, &out_)) {
-    return;
-  }
+  const bool asks = message.type == wire::MessageType::kAskLeave;
+  const bool server_asks = asks && message.from.role == wire::Role::kServer;
+  const ServerId server{message.from.index};
+  if (server_asks && coordinator_.OnServerLeaves(now, server, &out_)) return;
   const bool trains =
       running_since_.has_value() || coordinator_.phase() >= scheduler::Coordinator::Phase::kRunning;
   if (checkpoints_ != nullptr && trains && checkpoints_->Take(now, message)) return;
-  if (message.type == wire::MessageType::kAskLeave) {  // before there is anything to lose
-    if (message.from.role == wire::Role::kServer) {
-      Lose(now, message.from, kLastEpoch, "stopped by a signal");
-    }
-    return;
-  }
+  // Before there is anything to lose.
+  if (server_asks) Lose(now, message.from, kLastEpoch, "stopped by a signal");
+  if (asks) return;
   if (message.type == wire::MessageType::kBroken && knows) {
     return TakeLastWord(now, message.from, std::get<wire::Notice>(message.body));
   }

@@ -295,37 +295,6 @@ void Shard::OnRoot(Message message, wire::Outbox* out) {
   Settle(out);
 }
 
-// Who saves the model asks for bucket after bucket. Of a branch the root has the values.
-void Shard::OnSave(const Message& message, wire::Outbox* out) {
-  const BucketId bucket = wire::As<wire::Save>(message).bucket;
-  if (message.from != Address::Of(members_.saver()) || uplink_.has_value() ||
-      Index(bucket) >= options_.layout->bucket_count(options_.id)) {
-    ++stats_.rejects;
-    return;
-  }
-  due_.saves.push_back(message);
-  AnswerSaves(out);
-}
-
-// The job is over for who is to save it once workers have said so: their last updates may be on the
-// way still.
-void Shard::AnswerSaves(wire::Outbox* out) {
-  const bool pushed = policy_.clocks().members() > 0 && !options_.policy.decentralised();
-  if (pushed && std::min(policy_.Frontier(), policy_.clocks().Min()) < options_.final_clock) return;
-  for (const Message& save : std::exchange(due_.saves, {})) {
-    Message slices;
-    slices.type = MessageType::kSlices;
-    slices.from = Address::Of(options_.id);
-    slices.to = save.from;
-    slices.epoch = epoch();
-    const BucketId bucket = wire::As<wire::Save>(save).bucket;
-    Store::Answer answer = store_.ReadToSave(bucket);
-    slices.body = wire::Slices{.bucket = bucket, .checksum = answer.checksum};
-    slices.payload = std::move(answer.values);
-    out->Send(std::move(slices));
-  }
-}
-
 // ---- What the policy says
 
 void Shard::CarryOut(const Actions& actions, wire::Outbox* out) {

@@ -1,7 +1,9 @@
-// What a shard answers unasked, and how its reads stand, for its server's heartbeats.
+// What a shard answers unasked, how its reads stand, for its server's heartbeats, and what it hands
+// to who saves the model.
 #include <algorithm>
 #include <limits>
 #include <optional>
+#include <utility>
 
 #include "server/shard/shard.h"
 
@@ -38,6 +40,37 @@ void Shard::SendUnasked(const consistency::Action& action, wire::Outbox* out) {
   TeamFront* const front = members_.front();
   if (!pull.has_value()) return;
   if (front == nullptr || front->TakeUnasked(pull->worker, pull->clock)) Reply(*pull, out);
+}
+
+// Who saves the model asks for bucket after bucket. Of a branch the root has the values.
+void Shard::OnSave(const wire::Message& message, wire::Outbox* out) {
+  const BucketId bucket = wire::As<wire::Save>(message).bucket;
+  if (message.from != wire::Address::Of(members_.saver()) || uplink_.has_value() ||
+      Index(bucket) >= options_.layout->bucket_count(options_.id)) {
+    ++stats_.rejects;
+    return;
+  }
+  due_.saves.push_back(message);
+  AnswerSaves(out);
+}
+
+// The job is over for who is to save it once workers have said so: their last updates may be on the
+// way still.
+void Shard::AnswerSaves(wire::Outbox* out) {
+  const bool pushed = policy_.clocks().members() > 0 && !options_.policy.decentralised();
+  if (pushed && std::min(policy_.Frontier(), policy_.clocks().Min()) < options_.final_clock) return;
+  for (const wire::Message& save : std::exchange(due_.saves, {})) {
+    wire::Message slices;
+    slices.type = wire::MessageType::kSlices;
+    slices.from = wire::Address::Of(options_.id);
+    slices.to = save.from;
+    slices.epoch = epoch();
+    const BucketId bucket = wire::As<wire::Save>(save).bucket;
+    Store::Answer answer = store_.ReadToSave(bucket);
+    slices.body = wire::Slices{.bucket = bucket, .checksum = answer.checksum};
+    slices.payload = std::move(answer.values);
+    out->Send(std::move(slices));
+  }
 }
 
 }  // namespace soapstone::server
