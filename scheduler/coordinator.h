@@ -135,7 +135,7 @@ class Coordinator {
   void SettleLinks(Nanos now, wire::Outbox* out);
   bool links_to_settle() const { return !broken_links_.empty(); }
   // A server that has been told to end; false: some shard is nowhere else, and it is to stay.
-  bool OnServerLeaves(Nanos now, ServerId server, wire::Outbox* out);
+  bool OnServerLeaves(Nanos now, wire::Address server, wire::Outbox* out);
   // Ends the job from outside (SIGTERM, Ctrl-C).
   void Abort(Nanos /*now*/, int32_t code, std::string reason, wire::Outbox* out) {
     if (!ended_.has_value()) End({code, std::move(reason)}, out);

@@ -55,8 +55,8 @@ void Coordinator::RemoveServer(Nanos now, ServerId server, Notice why, Outbox* o
   if (phase_ == Phase::kSaving) BeginSaving(now, out);
 }
 
-bool Coordinator::OnServerLeaves(Nanos now, ServerId server, Outbox* out) {
-  const Address node = Address::Of(server);
+bool Coordinator::OnServerLeaves(Nanos now, Address node, Outbox* out) {
+  const ServerId server{node.index};
   if (ended_.has_value() || nodes_.Find(node) == nullptr || phase_ == Phase::kRegistering ||
       roster().chains.empty() || !wire::OnlyOn(roster().chains, server).empty()) {
     return false;

@@ -62,10 +62,10 @@ TEST_F(CoordinatorServersTest, OneThatIsLostWhileShardsAreMadeIsMissedByNobody) 
 TEST_F(CoordinatorServersTest, AServerThatIsToldToEndLeavesWhereOthersHaveItsShards) {
   Start();
   job_->AckAll();
-  EXPECT_TRUE(job_->Leaves(ServerId{1}));
+  EXPECT_TRUE(job_->Leaves(Server(1)));
   EXPECT_THAT(ServersOf(1), ElementsAre(2));
-  EXPECT_FALSE(job_->Leaves(ServerId{1}));  // it is gone
-  EXPECT_FALSE(job_->Leaves(ServerId{2}));  // it has shard 1 alone
+  EXPECT_FALSE(job_->Leaves(Server(1)));  // it is gone
+  EXPECT_FALSE(job_->Leaves(Server(2)));  // it has shard 1 alone
   EXPECT_FALSE(coordinator().ended().has_value());
 }
 
@@ -73,7 +73,7 @@ TEST_F(CoordinatorServersTest, WithoutReplicasNoServerIsSpared) {
   Start(1);
   job_->AckAll();
   EXPECT_TRUE(coordinator().roster().chains.empty());
-  EXPECT_FALSE(job_->Leaves(ServerId{1}));
+  EXPECT_FALSE(job_->Leaves(Server(1)));
   job_->Lose(Server(1));
   EXPECT_TRUE(coordinator().ended().has_value());
 }

@@ -89,7 +89,7 @@ class HandPlayedJob {
     coordinator_.OnLost(now_, node, heard, &out);
     Collect(&out);
   }
-  bool Leaves(ServerId server) {
+  bool Leaves(Address server) {
     wire::Outbox out;
     const bool leaves = coordinator_.OnServerLeaves(now_, server, &out);
     Collect(&out);

@@ -216,12 +216,10 @@ void SchedulerNode::Deliver(Nanos now, const wire::Message& message) {
   // not know, nor a recording.
   const bool asks = message.type == wire::MessageType::kAskLeave;
   const bool server_asks = asks && message.from.role == wire::Role::kServer;
-  const ServerId server{message.from.index};
-  if (server_asks && coordinator_.OnServerLeaves(now, server, &out_)) return;
+  if (server_asks && coordinator_.OnServerLeaves(now, message.from, &out_)) return;
   const bool trains =
       running_since_.has_value() || coordinator_.phase() >= scheduler::Coordinator::Phase::kRunning;
   if (checkpoints_ != nullptr && trains && checkpoints_->Take(now, message)) return;
-  // Before there is anything to lose.
   if (server_asks) Lose(now, message.from, kLastEpoch, "stopped by a signal");
   if (asks) return;
   if (message.type == wire::MessageType::kBroken && knows) {
