@@ -138,11 +138,10 @@ void Replica::Keep(Nanos now, const Message& message, wire::Outbox* out) {
 
 void Replica::OnRecord(Message message, wire::Outbox* out) {
   const auto& record = wire::As<wire::Record>(message);
-  const bool any = options_.fault == ReplicaFault::kAnyLink && at_.place != Place::kOut;
-  if (record.since > at_.own.since && !any) return KeepEarly(std::move(message));
+  if (record.since > at_.own.since) return KeepEarly(std::move(message));
   const bool by_link = at_.place == Place::kFollower && record.since == at_.own.since &&
                        at_.before.has_value() && message.from == Address::Of(*at_.before);
-  if (!by_link && !any) return;
+  if (!by_link) return;
   acked_ = std::max(acked_, std::min(record.acked, index_));
   if (record.index > index_ + 1) {
     failure_ = absl::StrCat("shard ", Index(shard_.id()), ": record ", record.index, " of ",

@@ -42,7 +42,6 @@ enum class ReplicaFault : uint8_t {
   kSaidBeforeAck,   // what a record brings about leaves at once
   kAloneUnasked,    // a head that waits for acknowledgements takes itself to be alone
   kEarlyDropped,    // what is of a roster to come is dropped
-  kAnyLink,         // records are taken by whichever link they come
   kNotSaidAgain,    // who becomes next is sent new records only
   kRosterUnlogged,  // the head installs rosters by itself, and no record says so
 };

@@ -83,14 +83,13 @@ void WorldServers::Deliver(uint32_t at, Message message, bool kept, Checkers* ch
 
 void WorldServers::Feed(uint32_t at, OfShard* shard, Message message, Checkers* checkers,
                         wire::Outbox* out) {
-  const uint64_t before = shard->replica.index();
   Watcher watcher(&shard->events);
   shard->replica.OnMessage(0, std::move(message), out, &watcher);
   if (shard->replica.failure().has_value() && !violation_.has_value()) {
     violation_ = *shard->replica.failure();
   }
   Compare(at, *shard);
-  Judge(before, shard, checkers);
+  Judge(shard, checkers);
 }
 
 // R1: against what any other replica keeps of the same record.
@@ -111,13 +110,11 @@ void WorldServers::Compare(uint32_t at, const OfShard& shard) {
   }
 }
 
-// What a head has had acknowledged, and what a new one has taken over, has happened.
-void WorldServers::Judge(uint64_t taken_over, OfShard* shard, Checkers* checkers) {
+// What a head knows to be on its whole chain has happened.
+void WorldServers::Judge(OfShard* shard, Checkers* checkers) {
   const server::Replica& replica = shard->replica;
   uint64_t& counted = counted_[replica.shard().id()];
-  const bool heads = replica.is_head();
-  uint64_t until = heads ? replica.acked() : 0;
-  if (heads && !std::exchange(shard->was_head, heads)) until = std::max(until, taken_over);
+  const uint64_t until = replica.is_head() ? replica.acked() : 0;
   while (!shard->events.empty() && shard->events.front().index <= std::max(until, counted)) {
     const Event event = std::move(shard->events.front());
     shard->events.pop_front();
@@ -154,7 +151,6 @@ void WorldServers::AddTo(Fingerprint* f) const {
     for (const auto& [id, shard] : server.shards) {
       shard.replica.AddTo(f);
       f->Add(shard.events.size());
-      f->Add(shard.was_head);
     }
   }
   for (const auto& [shard, index] : counted_) f->Add(index);

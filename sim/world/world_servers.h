@@ -60,7 +60,6 @@ class WorldServers {
   struct OfShard {
     server::Replica replica;
     std::deque<Event> events;
-    bool was_head = false;
   };
   struct Server {
     std::map<ShardId, OfShard> shards;
@@ -73,8 +72,7 @@ class WorldServers {
 
   void Feed(uint32_t at, OfShard* shard, wire::Message message, Checkers* checkers,
             wire::Outbox* out);
-  // `taken_over`: the last record that it had before it became a head, if it has now.
-  void Judge(uint64_t taken_over, OfShard* shard, Checkers* checkers);
+  void Judge(OfShard* shard, Checkers* checkers);
   void Compare(uint32_t at, const OfShard& shard);
 
   std::vector<Server> servers_;

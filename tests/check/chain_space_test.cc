@@ -150,7 +150,6 @@ TEST(ChainSpaceTest, EveryMutantIsKilled) {
       {"answers before the chain has it", ReplicaFault::kSaidBeforeAck, EngineFault::kNone, crash},
       {"alone unasked", ReplicaFault::kAloneUnasked, EngineFault::kNone, suspect},
       {"what is early is dropped", ReplicaFault::kEarlyDropped, EngineFault::kNone, crash},
-      {"records by any link", ReplicaFault::kAnyLink, EngineFault::kNone, suspect, 2},
       {"not said again to who is next", ReplicaFault::kNotSaidAgain, EngineFault::kNone, crash, 1,
        3},
       {"rosters in no record", ReplicaFault::kRosterUnlogged, EngineFault::kNone, crash},
