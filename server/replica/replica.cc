@@ -52,7 +52,7 @@ void Replica::OnMessage(Nanos now, Message message, wire::Outbox* out, ReplicaWa
 
 void Replica::KeepEarly(Message message) {
   if (options_.fault == ReplicaFault::kEarlyDropped) return;
-  early_.bytes += message.payload_bytes();
+  early_.bytes += sizeof(Message) + message.payload_bytes();
   early_.messages.push_back(std::move(message));
   if (early_.bytes <= options_.early_bytes_max) return;
   failure_ = absl::StrCat("a replica of shard ", Index(shard_.id()), " has ", early_.bytes >> 20,

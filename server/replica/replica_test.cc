@@ -274,7 +274,8 @@ TEST_F(ReplicaTest, MoreThanMayBeEarlyEndsTheReplica) {
   Start(2);
   replicas_.erase(1);
   replicas_.emplace(
-      1, Replica({.self = ServerId{1}, .chained = true, .early_bytes_max = 40}, MakeShard()));
+      1, Replica({.self = ServerId{1}, .chained = true, .early_bytes_max = sizeof(Message) + 40},
+                 MakeShard()));
   ++epoch_;
   Feed(1, Push(0));
   EXPECT_FALSE(replicas_.at(1).failure().has_value());
