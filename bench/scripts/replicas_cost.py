@@ -14,8 +14,8 @@ import statistics
 import subprocess
 import tempfile
 
-POLICIES = ("bsp", "ssp:s=2", "async")
-JOB = ["--config=examples/digits-lenet5.textproto", "--servers=2", "--workers=3", "--epochs=40"]
+POLICIES = ("bsp", "ssp:s=2")
+JOB = ["--config=examples/digits-lenet5.textproto", "--servers=2", "--workers=3", "--epochs=20"]
 
 
 def rate(program, *flags):

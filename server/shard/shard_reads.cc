@@ -50,6 +50,9 @@ void Shard::OnSave(const wire::Message& message, wire::Outbox* out) {
     ++stats_.rejects;
     return;
   }
+  std::erase_if(due_.saves, [bucket](const wire::Message& save) {
+    return wire::As<wire::Save>(save).bucket == bucket;
+  });
   due_.saves.push_back(message);
   AnswerSaves(out);
 }

@@ -215,10 +215,19 @@ TEST_F(ShardTest, OnlyServerZeroMayAskForTheModel) {
   EXPECT_TRUE(Send(save).messages.empty());
   EXPECT_EQ(shard_->stats().rejects, 3u);
   save.body = wire::Save{.bucket = BucketId{0}};
-  const wire::Outbox answer = Send(save);
+  // Its worker has updates to send; a second question is the same one.
+  EXPECT_TRUE(Send(save).messages.empty());
+  EXPECT_TRUE(Send(save).messages.empty());
+  wire::Outbox answer;
+  for (Clock c = 0; c < 10; ++c) {
+    EXPECT_TRUE(answer.messages.empty());
+    Send(Push(0, c, {0, 1}, 1.0f));
+    answer = Send(Clocked(0, c + 1, 1));
+  }
   ASSERT_EQ(answer.messages.size(), 1u);
   EXPECT_EQ(answer.messages[0].type, MessageType::kSlices);
   EXPECT_EQ(wire::As<wire::Slices>(answer.messages[0]).bucket, BucketId{0});
+  EXPECT_EQ(Send(save).messages.size(), 1u);
 }
 
 TEST_F(ShardTest, ADivergenceIsToldOnceWithWhoAndWhat) {

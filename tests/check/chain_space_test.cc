@@ -111,7 +111,7 @@ TEST(ChainSpaceTest, TwoShardsHold) {
 TEST(ChainSpaceTest, SeedsHold) {
   uint64_t ended = 0;
   for (const char* policy : kChainPolicies) {
-    for (uint64_t seed = 1; seed <= 60; ++seed) {
+    for (uint64_t seed = 1; seed <= 200; ++seed) {
       const uint32_t replicas = 2 + seed % 2;
       SeedOptions options = {.world = Chain(policy, 3, 6, replicas,
                                             {.crashes = 1,
@@ -131,7 +131,7 @@ TEST(ChainSpaceTest, SeedsHold) {
       ended += report.violation.has_value() ? 0 : 1;
     }
   }
-  EXPECT_EQ(ended, 60 * std::size(kChainPolicies));
+  EXPECT_EQ(ended, 200 * std::size(kChainPolicies));
 }
 
 struct ChainMutant {
