@@ -113,10 +113,11 @@ Message Roster(const Flags& flags, Address to) {
   return message;
 }
 
-std::unique_ptr<server::Shard> MakeShard(const Flags& flags, ShardId id) {
+std::unique_ptr<server::Replica> MakeShard(const Flags& flags, ShardId id) {
   const cluster::TrainingJob job = JobOf(flags);
-  return std::make_unique<server::Shard>(cluster::ShardOptionsOf(job, id),
-                                         server::Store(cluster::StoreOptionsOf(job, id)));
+  return std::make_unique<server::Replica>(
+      server::ReplicaOptions(), server::Shard(cluster::ShardOptionsOf(job, id),
+                                              server::Store(cluster::StoreOptionsOf(job, id))));
 }
 
 // Serves until it is told to stop.

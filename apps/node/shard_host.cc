@@ -77,8 +77,10 @@ ShardThreadOptions ShardHost::OptionsOf(ShardId id, size_t place, uint64_t sessi
   const bool idle = job_->team != nullptr && job_->layout->elements(id) == 0;
   // One that has rows written down may have to wait for the disk.
   const bool rows_captured = parts_ != nullptr && job_->tables != nullptr;
+  // A small one's replicas are on the loop's as well: an answer waits for both ends of a chain.
+  const bool several = job_->config.cluster().shards_per_server() > 1;
   const bool own_thread =
-      (ids_.size() > 1 && !idle) || rows_captured || PassBytes(*job_, id) > kLoopPassBytes;
+      (several && !idle) || rows_captured || PassBytes(*job_, id) > kLoopPassBytes;
   std::optional<server::SnapshotTaker> taker;
   const bool of_model = Index(id) < job_->layout->shard_count();
   if (of_model && !job_->config.output().curve_path().empty()) taker.emplace(job_->curve_step);

@@ -28,6 +28,9 @@ absl::StatusOr<Message> FromPayload(const Buffers& payload) {
   return std::move(received->message);
 }
 
+// Of many, nobody waits for an answer: the last of the chain says nothing of it, unless asked to.
+bool IsSilent(const Message& message) { return message.type == MessageType::kPush; }
+
 }  // namespace
 
 void Replica::OnMessage(Nanos now, Message message, wire::Outbox* out, ReplicaWatcher* watcher) {
@@ -117,17 +120,27 @@ void Replica::Take(Nanos now, Message message, wire::Outbox* out) {
   ++index_;
   const bool alone = !at_.next.has_value();
   if (!alone) Keep(times_.last, message, out);
+  const bool silent = IsSilent(message);
   held_.push_back({index_, Feed(std::move(message))});
+  if (held_.back().said.empty()) held_.pop_back();
+  if (alone) acked_ = index_;
+  if (held_.empty() || held_.back().index < index_) return;
+  if (silent && !alone) AskForWord(out);
   if (alone || options_.fault == ReplicaFault::kSaidBeforeAck) {
     for (Message& message_said : held_.back().said) out->Send(std::move(message_said));
     held_.pop_back();
-    if (alone) acked_ = index_;
     return;
   }
-  if (options_.fault == ReplicaFault::kAloneUnasked && held_.size() > 2) {
+  if (options_.fault == ReplicaFault::kAloneUnasked && log_.entries.size() > 2) {
     acked_ = index_;
     Release(out);
   }
+}
+
+// Of a push that has let others' answers go.
+void Replica::AskForWord(wire::Outbox* out) const {
+  SendRecord({.index = index_, .now = times_.last}, out);
+  out->messages.back().payload.clear();
 }
 
 void Replica::Keep(Nanos now, const Message& message, wire::Outbox* out) {
@@ -148,25 +161,30 @@ void Replica::OnRecord(Message message, wire::Outbox* out) {
                             message.from.ToString(), " comes where ", index_ + 1, " is next");
     return;
   }
-  if (record.index == index_ + 1) Repeat(record, std::move(message), out);
-  if (at_.next.has_value()) {
-    Release(out);
-  } else if (!failure_.has_value()) {
-    SendRecorded(out);
+  const bool again = record.index <= index_;
+  const bool silent = !again && Repeat(record, message.payload, out);
+  if (failure_.has_value()) return;
+  if (!at_.next.has_value()) {
+    if (!silent) SendRecorded(out);
+    return;
   }
+  if (again) AskForWord(out);
+  Release(out);
 }
 
-void Replica::Repeat(const wire::Record& record, Message message, wire::Outbox* out) {
-  absl::StatusOr<Message> taken = FromPayload(message.payload);
+bool Replica::Repeat(const wire::Record& record, const Buffers& payload, wire::Outbox* out) {
+  absl::StatusOr<Message> taken = FromPayload(payload);
   if (!taken.ok()) {
-    failure_ = absl::StrCat("shard ", Index(shard_.id()), ": record ", record.index, " of ",
-                            message.from.ToString(), " is no message: ", taken.status().message());
-    return;
+    failure_ = absl::StrCat("shard ", Index(shard_.id()), ": record ", record.index, " of server ",
+                            Index(*at_.before), " is no message: ", taken.status().message());
+    return false;
   }
   ++index_;
   times_.last = std::max<Nanos>(times_.last, record.now_ns);
   if (at_.next.has_value()) Keep(times_.last, *taken, out);
+  const bool silent = IsSilent(*taken);
   Feed(*std::move(taken));  // the head says what the shard does
+  return silent;
 }
 
 // A shard sets no timers.

@@ -102,8 +102,10 @@ class Replica {
   void OnRecorded(const wire::Message& message, wire::Outbox* out);
   // Of the head.
   void Take(Nanos now, wire::Message message, wire::Outbox* out);
-  // Of a follower, the next record.
-  void Repeat(const wire::Record& record, wire::Message message, wire::Outbox* out);
+  // Of a follower, the next record. True: it is of those of which no word is said.
+  bool Repeat(const wire::Record& record, const Buffers& payload, wire::Outbox* out);
+  // The last record is said again, without its payload: whoever is last has it, and says so.
+  void AskForWord(wire::Outbox* out) const;
   void KeepEarly(wire::Message message);
   void Keep(Nanos now, const wire::Message& message, wire::Outbox* out);
   void SendRecord(const Entry& entry, wire::Outbox* out) const;

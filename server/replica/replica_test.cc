@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <limits>
 #include <map>
 #include <memory>
 #include <set>
@@ -157,6 +158,26 @@ TEST_F(ReplicaTest, AnAnswerLeavesWhenTheWholeChainHasItsQuestion) {
   EXPECT_THAT(said_, IsEmpty());
   CarryOne();
   EXPECT_THAT(TakeAnswers(), ElementsAre(0));
+  EXPECT_EQ(replicas_.at(0).acked(), replicas_.at(0).index());
+}
+
+// Of pushes the last of the chain says no word; one that lets something go asks for it.
+TEST_F(ReplicaTest, WhatAPushBringsAboutLeavesToo) {
+  Start(3);
+  Feed(0, Push(0));
+  Carry();
+  EXPECT_EQ(replicas_.at(2).shard().stats().pushes_applied, 1u);
+  EXPECT_LT(replicas_.at(0).acked(), replicas_.at(0).index());
+  Feed(0, ClockTo(1));
+  Carry();
+  Message push = Push(1);
+  const std::vector<float> values(8, std::numeric_limits<float>::infinity());
+  push.payload = {Buffer::CopyOf<float>(values)};
+  Feed(0, push);
+  EXPECT_THAT(said_, IsEmpty());
+  Carry();
+  ASSERT_EQ(said_.size(), 1u);
+  EXPECT_EQ(said_[0].type, MessageType::kNotFinite);
   EXPECT_EQ(replicas_.at(0).acked(), replicas_.at(0).index());
 }
 
