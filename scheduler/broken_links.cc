@@ -1,6 +1,7 @@
 #include "scheduler/broken_links.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "scheduler/spoken.h"
@@ -38,9 +39,10 @@ size_t BrokenLinks::CountOf(wire::Address node) const {
 BrokenLinks::Verdict BrokenLinks::VerdictOn(wire::Address a, wire::Address b,
                                             const std::string& why) const {
   Verdict verdict{.out = b,
+                  .other = a,
                   .line = absl::StrCat("the link between ", Spoken(a), " and ", Spoken(b),
                                        " is lost (", why, ")")};
-  if (a.role == wire::Role::kWorker && CountOf(a) > CountOf(b)) verdict.out = a;
+  if (a.role == b.role && CountOf(a) > CountOf(b)) std::swap(verdict.out, verdict.other);
   return verdict;
 }
 

@@ -26,8 +26,9 @@ class BrokenLinks {
   void Forget(wire::Address node);
 
   struct Verdict {
-    wire::Address out;  // who is counted out
-    std::string line;   // "the link between worker 1 and server 0 is lost (...)"
+    wire::Address out;    // who is counted out
+    wire::Address other;  // at the other end
+    std::string line;     // "the link between worker 1 and server 0 is lost (...)"
   };
   // The next pair that is to be judged, which is forgotten then. `lives`: the node is registered
   // and was heard of late; empty: it is not registered (any more), and the pair is forgotten.

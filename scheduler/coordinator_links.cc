@@ -1,10 +1,12 @@
 // The Coordinator's part in links that are lost between two nodes which both live.
 #include <optional>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "base/exit_codes.h"
 #include "scheduler/coordinator.h"
 #include "scheduler/spoken.h"
+#include "wire/membership/chains.h"
 #include "wire/membership/membership.h"
 
 namespace soapstone::scheduler {
@@ -44,9 +46,13 @@ void Coordinator::SettleLinks(Nanos now, Outbox* out) {
   const auto lives = [&](Address node) {
     return nodes_.HeardWithin(node, now, 3 * options_.heartbeat_ns);
   };
-  while (const auto verdict = broken_links_.Judge(now, options_.link_patience_ns, lives)) {
+  while (auto verdict = broken_links_.Judge(now, options_.link_patience_ns, lives)) {
     const Notice why = {kExitPeerLost, verdict->line};
     const bool of_server = verdict->out.role == Role::kServer;
+    // Rather the one whose shards others have.
+    if (of_server && !wire::OnlyOn(roster().chains, ServerId{verdict->out.index}).empty()) {
+      std::swap(verdict->out, verdict->other);
+    }
     if (of_server && roster().chains.empty()) return End(why, out);
     const WorkerId worker{verdict->out.index};
     news_.Add(absl::StrCat(verdict->line, ": ", Spoken(verdict->out), " is counted out"));

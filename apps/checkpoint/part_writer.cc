@@ -1,5 +1,6 @@
 #include "apps/checkpoint/part_writer.h"
 
+#include <algorithm>
 #include <string>
 #include <utility>
 #include <vector>
@@ -68,7 +69,7 @@ PartWriter::PartWriter(std::shared_ptr<const Job> job, uint64_t session,
     : job_(std::move(job)),
       session_(session),
       tell_(std::move(tell)),
-      tasks_(job_->config.cluster().shards_per_server()),
+      tasks_(std::max(1u, job_->layout->shard_count())),
       thread_([this] { Run(); }) {}
 
 PartWriter::~PartWriter() { tasks_.Close(); }
@@ -81,6 +82,10 @@ void PartWriter::Write(ShardId shard, server::Capture capture) {
     is_free = busy_.insert(shard).second;
   }
   if (is_free && tasks_.TryPut({shard, std::move(capture)})) return;
+  if (is_free) {
+    const MutexLock lock(&mutex_);
+    busy_.erase(shard);
+  }
   tell_(WrittenOf(shard, clock, {.error = "its part of the one before is still being written"}));
 }
 

@@ -5,6 +5,7 @@
 #include <utility>
 #include <vector>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "apps/loop/link_losses.h"
 #include "apps/report/server_progress.h"
@@ -129,6 +130,10 @@ void ServerNode::OnWelcome(uint32_t rank) {
 }
 
 void ServerNode::Send(Nanos now, wire::Message message) {
+  // Of a checkpoint: by this server's roster, which may be a former one.
+  if (message.to == wire::Address::Scheduler() && message.epoch == 0) {
+    message.epoch = loop_.epoch();
+  }
   const wire::Address self = wire::Address::Of(ServerId{*rank_});
   if (message.to == self && message.type == MessageType::kSlices) {
     OnSlices(message);
@@ -253,7 +258,9 @@ int ServerNode::Finish() {
   saver_.reset();
   shards_.Join();
   loop_.transport().Close(kServerLinger);
-  ReportEnd();
+  // Where the job goes on without it, who has its shards tells all of them.
+  const bool alone = !told || end.text == "left" || absl::StartsWith(end.text, "expelled");
+  if (job_->replicas < 2 || !alone) ReportEnd();
   return end.code;
 }
 

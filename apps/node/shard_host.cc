@@ -117,8 +117,9 @@ std::unique_ptr<server::Replica> ShardHost::MakeReplica(ShardId id, ServerId sel
     wake_();
   }
   return std::make_unique<server::Replica>(
-      server::ReplicaOptions{
-          .self = self, .chained = job_->replicas > 1, .early_bytes_max = MemoryLimit() / 8},
+      server::ReplicaOptions{.self = self,
+                             .chained = job_->replicas > 1,
+                             .early_bytes_max = MemoryLimit() / 8 / ids_.size()},
       server::Shard(std::move(options), std::move(made)));
 }
 

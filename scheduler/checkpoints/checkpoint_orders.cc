@@ -40,7 +40,7 @@ void CheckpointOrders::LookAtHeads(const wire::Roster& roster) {
   for (const ShardId shard : options_.shards) {
     const wire::Link& was = before[Index(shard)].links.front();
     if (was.server == chains_[Index(shard)].links.front().server) continue;
-    if (options_.aligned) newest_ = std::max(newest_, clock_);
+    newest_ = std::max(newest_, clock_);  // what is written of it is taken away meanwhile
     return GiveUp();
   }
 }
@@ -118,6 +118,9 @@ void CheckpointOrders::OnMessage(Nanos now, const wire::Message& message) {
   if (message.type == wire::MessageType::kBounded) return bound_.OnBounded(message);
   if (message.from.role != wire::Role::kShard) return;
   const ShardId shard{message.from.index};
+  // Of who had the shard before.
+  const bool chained = Index(shard) < chains_.size();
+  if (chained && message.epoch < chains_[Index(shard)].links.front().since) return;
   if (std::ranges::find(options_.shards, shard) == options_.shards.end()) return;
   if (message.type == wire::MessageType::kWritten) return OnWritten(now, shard, message);
   if (message.type != wire::MessageType::kCaptured) return;

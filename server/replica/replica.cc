@@ -47,7 +47,9 @@ void Replica::OnMessage(Nanos now, Message message, wire::Outbox* out, ReplicaWa
     default:
       break;
   }
-  if (at_.place == Place::kHead) return Take(now, std::move(message), out);
+  // Who is to save the model is the roster's word as well.
+  const bool ahead = message.type == MessageType::kSave && message.epoch > epoch_;
+  if (at_.place == Place::kHead && !ahead) return Take(now, std::move(message), out);
   // Who has heard before this server that it is the head. Of a former roster: its sender has said
   // it to the head as well, or will say it again.
   if (message.epoch > epoch_) KeepEarly(std::move(message));
@@ -151,6 +153,7 @@ void Replica::Keep(Nanos now, const Message& message, wire::Outbox* out) {
 
 void Replica::OnRecord(Message message, wire::Outbox* out) {
   const auto& record = wire::As<wire::Record>(message);
+  if (message.from.role != wire::Role::kServer) return;
   if (record.since > at_.own.since) return KeepEarly(std::move(message));
   const bool by_link = at_.place == Place::kFollower && record.since == at_.own.since &&
                        at_.before.has_value() && message.from == Address::Of(*at_.before);

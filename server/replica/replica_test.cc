@@ -224,6 +224,20 @@ TEST_F(ReplicaTest, WhatIsOfARosterToComeWaitsForIt) {
   EXPECT_EQ(said_[1].type, MessageType::kPullReply);
 }
 
+// A roster says who that is.
+TEST_F(ReplicaTest, WhoIsToSaveTheModelMayAskBeforeTheRosterIsThere) {
+  Start(2);
+  CountOut(1);
+  Message save = Of(MessageType::kSave, kNoClock);
+  save.from = Address::Of(ServerId{0});
+  save.body = wire::Save{.bucket = BucketId{0}};
+  Feed(0, save);
+  EXPECT_EQ(replicas_.at(0).index(), 1u);
+  TellRoster(0);
+  EXPECT_EQ(replicas_.at(0).index(), 3u);
+  EXPECT_EQ(replicas_.at(0).shard().stats().rejects, 0u);
+}
+
 TEST_F(ReplicaTest, WhoIsCountedOutAndLivesIsHeardByNobody) {
   Start(2);
   CountOut(0);

@@ -52,7 +52,7 @@ WorldOptions Chain(const std::string& policy, uint32_t workers, Clock clocks, ui
 }
 
 ExploreReport ExpectClean(const std::string& name, const WorldOptions& options, uint64_t states) {
-  const ExploreReport report = Explore(*World::Make(options), {.states_max = StatesMax(states)});
+  ExploreReport report = Explore(*World::Make(options), {.states_max = StatesMax(states)});
   EXPECT_FALSE(report.violation.has_value())
       << options.shape.policy.spec << ", " << name << ": " << report.ToString();
   EXPECT_GT(report.ends, 0u) << name;

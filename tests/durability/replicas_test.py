@@ -3,6 +3,7 @@ goes on, under bsp to the same bits."""
 import csv
 import os
 import random
+import re
 import signal
 import sys
 import time
@@ -148,6 +149,18 @@ class ReplicasTest(ReplicasTestCase):
         running = self.run_job("--resume=auto")
         self.assertEqual(self.end(running), expected, running.output())
         self.assertGreater(self.resumed_from(running), 10)
+
+    def test_one_server_writes_the_parts_of_all(self):
+        """It has more shards than it began with."""
+        running, children = self.start(f"--checkpoint={self.folder}", "--checkpoint_every=5", replicas=3)
+        for rank in (0, 1):
+            self.kill(children, f"server-{rank}")
+            running.wait_for(f"server {rank} lost")
+        self.ends_well(running, children)
+        written = int(re.search(r"(\d+) checkpoints in", running.output()).group(1))
+        missed = re.search(r"(\d+) not written", running.output())
+        self.assertLess(2 * int(missed.group(1) if missed else 0), written, running.output())
+        self.assertIn("the last of clock 35", running.output())
 
     def test_a_job_with_replicas_stops_with_a_checkpoint(self):
         expected = self.undisturbed()
