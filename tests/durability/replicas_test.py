@@ -26,7 +26,7 @@ class ReplicasTestCase(DurabilityTestCase):
     def start(self, *flags, policy="bsp", servers=3, replicas=2, step_ms=6):
         """A job that has begun to step."""
         running = self.train(f"--policy={policy}", f"--servers={servers}", f"--replicas={replicas}",
-                             f"--heartbeat_timeout_s={TIMEOUT}", f"--base_ms={step_ms}", f"--trace={self.trace}",
+                             f"--heartbeat_timeout_s={TIMEOUT}", f"--base_ms={step_ms}", f"--record_trace={self.trace}",
                              *flags, progress_every=1)
         running.wait_for("started")
         running.wait_for("samples/s")
@@ -41,7 +41,7 @@ class ReplicasTestCase(DurabilityTestCase):
     def pause(self):
         """The longest that a worker has waited for a step's values, in seconds."""
         with open(self.trace) as file:
-            return max(int(row["blocked_us"]) for row in csv.DictReader(file)) / 1e6
+            return max(float(row["blocked_us"]) for row in csv.DictReader(file)) / 1e6
 
     def kill(self, children, name, number=signal.SIGKILL):
         os.kill(children[name], number)
