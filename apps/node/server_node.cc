@@ -131,9 +131,8 @@ void ServerNode::OnWelcome(uint32_t rank) {
 
 void ServerNode::Send(Nanos now, wire::Message message) {
   // Of a checkpoint: by this server's roster, which may be a former one.
-  if (message.to == wire::Address::Scheduler() && message.epoch == 0) {
-    message.epoch = loop_.epoch();
-  }
+  const bool unsaid = message.to == wire::Address::Scheduler() && message.epoch == 0;
+  if (unsaid && job_->replicas > 1) message.epoch = loop_.epoch();
   const wire::Address self = wire::Address::Of(ServerId{*rank_});
   if (message.to == self && message.type == MessageType::kSlices) {
     OnSlices(message);
@@ -214,7 +213,7 @@ void ServerNode::ContinueSaving(Nanos now) {
   std::optional<absl::StatusOr<wire::Saved>> saved = saver_->Advance(&saving_);
   wire::Outbox asked = std::exchange(saving_, {});
   for (wire::Message& message : asked.messages) {
-    message.epoch = loop_.epoch();
+    if (job_->replicas > 1) message.epoch = loop_.epoch();
     Send(now, std::move(message));
   }
   if (!saved.has_value()) return;

@@ -113,7 +113,7 @@ class TableResumeTest(TableDurabilityTestCase):
         model = f"{self.dir}/model.safetensors"
         running = self.train("--epochs=1", f"--model_path={model}")
         self.assertEqual(running.wait(60), 0, running.output())
-        self.end(self.run_job("--epochs=2", every=16))
+        self.end(self.run_job("--epochs=2", every=16, step_ms=10))
         self.assertEqual(self.clocks(), [16])
         shown = self.call("show", self.folder, "--json")
         tables = {table["name"]: table for table in json.loads(shown)["tables"]}

@@ -144,6 +144,7 @@ class ToldToEndCiTest(ToldToEndTestCase):
         self.goes_on()
 
     def test_a_scheduler_that_answers_late(self):
+        self.TRAINS = ("--base_ms=25",)
         nodes = self.start()
         scheduler = nodes["scheduler"].process
         scheduler.send_signal(signal.SIGSTOP)
