@@ -196,7 +196,11 @@ TEST(LargeServer, MakesHandsOverHashesAndWritesWithoutASilence) {
   const SteadyTime began = SteadyNow();
   EXPECT_EQ(scheduler.Await(wire::MessageType::kRosterAck).epoch, 1u);
   const SteadyTime made = SteadyNow();
-  scheduler.Send(wire::Address::Of(ServerId{0}), wire::MessageType::kSave, wire::Save{}, 1);
+  // A shard hands its values out once no member has an update to send any more.
+  roster.workers = {};
+  scheduler.Send(wire::Address::Of(ShardId{0}), wire::MessageType::kRoster, roster, 2);
+  scheduler.Send(wire::Address::Of(ServerId{0}), wire::MessageType::kRoster, roster, 2);
+  scheduler.Send(wire::Address::Of(ServerId{0}), wire::MessageType::kSave, wire::Save{}, 2);
   const wire::Message saved = scheduler.Await(wire::MessageType::kSaved);
   const SteadyTime written = SteadyNow();
   watcher.Stop();
