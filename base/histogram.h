@@ -42,6 +42,10 @@ class Histogram {
   }
 
   friend bool operator==(const Histogram&, const Histogram&) = default;
+  template <class Self, class Visitor>
+  static void Visit(Self& self, Visitor&& visit) {
+    visit(self.counts_, self.max_);
+  }
 
  private:
   static constexpr uint64_t kSingles = 16;

@@ -40,6 +40,10 @@ struct MicroBatchRange {
 
   uint32_t size() const { return end - begin; }
   bool empty() const { return begin >= end; }
+  template <class Self, class Visitor>
+  static void Visit(Self& self, Visitor&& visit) {
+    visit(self.begin, self.end);
+  }
   friend auto operator<=>(const MicroBatchRange&, const MicroBatchRange&) = default;
 };
 

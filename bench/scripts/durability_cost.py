@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
-"""What --replicas=2 costs: the same training with and without, by turns (A B B A), on an idle machine.
+"""What replicas and checkpoints cost: the same training with and without, by turns (A B B A), on an idle machine.
 
-  bench/scripts/replicas_cost.py [--pairs=N] [--bin=build/release/bin] [--before=build/before/bin]
+  bench/scripts/durability_cost.py replicas|checkpoint|off [--pairs=N] [--bin=build/release/bin] [--before=DIR]
 
-Prints of each policy the median of samples a second with replicas over those without, and its quartiles. With --before
-another build's programs take the place of replicas: what those cost that do not use them.
+Prints of each policy the median of samples a second with them over those without, and its quartiles. `off` compares
+with another build's programs, in DIR: what it costs to be able to have them.
 """
 import argparse
 import os
@@ -21,6 +21,8 @@ JOB = ["--config=examples/digits-lenet5.textproto", "--servers=2", "--workers=3"
 def rate(program, *flags):
     """Samples a second of one run."""
     folder = tempfile.mkdtemp()
+    if any(flag.startswith("--checkpoint_every") for flag in flags):
+        flags = (*flags, f"--checkpoint={folder}/checkpoint")
     done = subprocess.run([program, "train", *JOB, f"--log_dir={folder}/logs", "--http=off", *flags],
                           capture_output=True, text=True, timeout=300, check=False)
     shutil.rmtree(folder)
@@ -33,14 +35,15 @@ def rate(program, *flags):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("what", choices=("replicas", "checkpoint", "off"))
     parser.add_argument("--pairs", type=int, default=9)
     parser.add_argument("--bin", default="build/release/bin")
     parser.add_argument("--before", default="")
     args = parser.parse_args()
     program = os.path.join(args.bin, "soapstone")
-    ways = [(program, ()), (program, ("--replicas=2",))]
-    if args.before:
-        ways = [(os.path.join(args.before, "soapstone"), ()), (program, ())]
+    ways = {"replicas": [(program, ()), (program, ("--replicas=2",))],
+            "checkpoint": [(program, ()), (program, ("--checkpoint_every=20",))],
+            "off": [(os.path.join(args.before, "soapstone"), ()), (program, ())]}[args.what]
     for policy in POLICIES:
         ratios, without = [], []
         for pair in range(args.pairs):
