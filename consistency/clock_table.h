@@ -10,6 +10,7 @@
 #include "base/fingerprint.h"
 #include "base/ids.h"
 #include "base/memory/recycling.h"
+#include "base/memory/state_image.h"
 
 namespace soapstone::consistency {
 
@@ -31,6 +32,10 @@ class ClockTable {
 
   friend bool operator==(const ClockTable&, const ClockTable&) = default;
   void AddTo(Fingerprint* f) const;
+  template <class Self, class Visitor>
+  static void Visit(Self& self, Visitor&& visit) {
+    visit(self.clocks_, self.counts_, self.members_);
+  }
 
  private:
   std::vector<Clock> clocks_;  // by worker index; kNoClock: not a member

@@ -68,6 +68,10 @@ class Policy {
 
   friend bool operator==(const Policy&, const Policy&) = default;
   void AddTo(Fingerprint* f) const;
+  template <class Self, class Visitor>
+  static void Visit(Self& self, Visitor&& visit) {
+    visit(self.gate_);
+  }
 
  private:
   using AnyGate = std::variant<RoundGate, BoundedGate, SubscribedGate, DynamicGate, SampledGate,

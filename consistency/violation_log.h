@@ -9,6 +9,7 @@
 
 #include "absl/functional/function_ref.h"
 #include "base/ids.h"
+#include "base/memory/state_image.h"
 
 namespace soapstone::consistency {
 
@@ -19,6 +20,10 @@ struct ViolationRow {
   Clock clock = 0;      // likewise
   uint64_t times = 0;
   std::string first;  // the first in words
+  template <class Self, class Visitor>
+  static void Visit(Self& self, Visitor&& visit) {
+    visit(self.kind, self.worker, self.clock, self.times, self.first);
+  }
   friend bool operator==(const ViolationRow&, const ViolationRow&) = default;
 };
 
@@ -31,6 +36,10 @@ class ViolationLog {
   // By kind, in the order of their first.
   const std::vector<ViolationRow>& rows() const { return rows_; }
   uint64_t count() const;
+  template <class Self, class Visitor>
+  static void Visit(Self& self, Visitor&& visit) {
+    visit(self.rows_);
+  }
   std::optional<std::string> first() const {
     return rows_.empty() ? std::nullopt : std::optional(rows_.front().first);
   }

@@ -47,7 +47,7 @@ World::World(const WorldOptions& options, ActorFactory factory)
       mutant_(options.mutant),
       faults_(options.faults),
       coordinator_(factory_->MakeCoordinator(/*evaluate=*/true)),
-      servers_(*factory_),
+      servers_(*factory_, options.images),
       checkers_({.policy = options.claimed.value_or(factory_->policy()),
                  .shards = factory_->shards(),
                  .root_shards = factory_->layout().shard_count(),

@@ -51,7 +51,8 @@ struct WorldOptions {
   // than the actors keep.
   std::optional<consistency::PolicyTraits> claimed;
   WorldMutant mutant = WorldMutant::kNone;
-  CutKind cut = CutKind::kNone;  // a choice while workers step, once
+  CutKind cut = CutKind::kNone;              // a choice while workers step, once
+  std::optional<server::ImageFault> images;  // shards go through them, with that fault
 };
 
 class World {

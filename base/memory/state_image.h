@@ -11,6 +11,7 @@
 // job's processes are. Payloads go beside the bytes as buffers, and are not copied.
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <cstddef>
 #include <cstdint>
@@ -27,6 +28,7 @@
 #include <variant>
 #include <vector>
 
+#include "absl/container/flat_hash_set.h"
 #include "base/memory/buffer.h"
 
 namespace soapstone {
@@ -96,6 +98,13 @@ class StateWriter {
   template <class... Rest>
   void Write(const std::set<Rest...>& values) {
     WriteAll(values);
+  }
+  // Ascending: the same value has the same bytes.
+  template <class T>
+  void Write(const absl::flat_hash_set<T>& values) {
+    std::vector<T> sorted(values.begin(), values.end());
+    std::sort(sorted.begin(), sorted.end());
+    WriteAll(sorted);
   }
   template <class... Rest>
   void Write(const std::map<Rest...>& values) {
@@ -200,6 +209,10 @@ class StateReader {
   }
   template <class T, class... Rest>
   void Read(std::set<T, Rest...>* values) {
+    ReadAll(values, [values](T&& value) { values->insert(std::move(value)); });
+  }
+  template <class T>
+  void Read(absl::flat_hash_set<T>* values) {
     ReadAll(values, [values](T&& value) { values->insert(std::move(value)); });
   }
   template <class K, class V, class... Rest>

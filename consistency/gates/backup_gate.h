@@ -26,6 +26,7 @@
 #include <vector>
 
 #include "absl/types/span.h"
+#include "base/memory/state_image.h"
 #include "consistency/action.h"
 #include "consistency/clock_table.h"
 #include "consistency/gates/open_round.h"
@@ -62,6 +63,11 @@ class BackupGate {
 
   friend bool operator==(const BackupGate&, const BackupGate&) = default;
   void AddTo(Fingerprint* f) const;
+  template <class Self, class Visitor>
+  static void Visit(Self& self, Visitor&& visit) {
+    visit(self.version_, self.clocks_, self.starts_, self.held_, self.parked_, self.holders_,
+          self.complete_, self.chosen_);
+  }
 
  private:
   bool leads() const { return Index(seat_.shard) == 0; }

@@ -13,6 +13,7 @@
 
 #include <vector>
 
+#include "base/memory/state_image.h"
 #include "consistency/action.h"
 #include "consistency/clock_table.h"
 #include "consistency/traits.h"
@@ -37,6 +38,10 @@ class BatchGate {
 
   friend bool operator==(const BatchGate&, const BatchGate&) = default;
   void AddTo(Fingerprint* f) const;
+  template <class Self, class Visitor>
+  static void Visit(Self& self, Visitor&& visit) {
+    visit(self.clocks_, Fixed(self.held_));
+  }
 
  private:
   struct Held {
@@ -44,6 +49,10 @@ class BatchGate {
     Clock clock = 0;
     Ticket ticket{};
     float weight = 1;
+    template <class Self, class Visitor>
+    static void Visit(Self& self, Visitor&& visit) {
+      visit(self.worker, self.clock, self.ticket, self.weight);
+    }
     friend bool operator==(const Held&, const Held&) = default;
   };
 

@@ -34,6 +34,10 @@ class BoundedGate {
 
   friend bool operator==(const BoundedGate&, const BoundedGate&) = default;
   void AddTo(Fingerprint* f) const;
+  template <class Self, class Visitor>
+  static void Visit(Self& self, Visitor&& visit) {
+    visit(self.clocks_, self.parked_);
+  }
 
  private:
   bool Admits(Clock clock) const { return clocks_.Min() >= clock - bound_; }

@@ -15,6 +15,7 @@
 #include <map>
 #include <utility>
 
+#include "base/memory/state_image.h"
 #include "consistency/action.h"
 #include "consistency/clock_table.h"
 #include "consistency/traits.h"
@@ -40,6 +41,10 @@ class DynamicGate {
 
   friend bool operator==(const DynamicGate&, const DynamicGate&) = default;
   void AddTo(Fingerprint* f) const;
+  template <class Self, class Visitor>
+  static void Visit(Self& self, Visitor&& visit) {
+    visit(self.clocks_, self.paces_, self.parked_);
+  }
 
  private:
   // Of one worker's clocks: when the last two came, and steps beyond `lower` still granted.
@@ -48,6 +53,10 @@ class DynamicGate {
     Nanos before = -1;
     Clock credit = 0;
     Clock admitted = kNoClock;  // upon credit, last
+    template <class Self, class Visitor>
+    static void Visit(Self& self, Visitor&& visit) {
+      visit(self.latest, self.before, self.credit, self.admitted);
+    }
     friend bool operator==(const Pace&, const Pace&) = default;
   };
 

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "base/fingerprint.h"
+#include "base/memory/state_image.h"
 #include "consistency/action.h"
 
 namespace soapstone::consistency {
@@ -17,6 +18,10 @@ struct HeldPush {
   MicroBatchRange micro_batches;
   WorkerId worker{};
   Ticket ticket{};
+  template <class Self, class Visitor>
+  static void Visit(Self& self, Visitor&& visit) {
+    visit(self.micro_batches, self.worker, self.ticket);
+  }
   friend bool operator==(const HeldPush&, const HeldPush&) = default;
 };
 
@@ -38,6 +43,10 @@ class HeldPushes {
 
   friend bool operator==(const HeldPushes&, const HeldPushes&) = default;
   void AddTo(Fingerprint* f) const;
+  template <class Self, class Visitor>
+  static void Visit(Self& self, Visitor&& visit) {
+    visit(Fixed(self.buckets_));
+  }
 
  private:
   std::vector<std::vector<HeldPush>> buckets_;
@@ -56,6 +65,10 @@ class ParkedPulls {
 
   friend bool operator==(const ParkedPulls&, const ParkedPulls&) = default;
   void AddTo(Fingerprint* f) const;
+  template <class Self, class Visitor>
+  static void Visit(Self& self, Visitor&& visit) {
+    visit(self.pulls_);
+  }
 
  private:
   std::map<WorkerId, std::pair<Clock, Ticket>> pulls_;

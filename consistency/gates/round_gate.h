@@ -15,6 +15,7 @@
 
 #include <cstdint>
 
+#include "base/memory/state_image.h"
 #include "consistency/action.h"
 #include "consistency/clock_table.h"
 #include "consistency/gates/open_round.h"
@@ -50,6 +51,10 @@ class RoundGate {
 
   friend bool operator==(const RoundGate&, const RoundGate&) = default;
   void AddTo(Fingerprint* f) const;
+  template <class Self, class Visitor>
+  static void Visit(Self& self, Visitor&& visit) {
+    visit(self.fetching_, self.stale_, self.version_, self.clocks_, self.held_, self.parked_);
+  }
 
  private:
   bool RoundComplete() const;

@@ -15,6 +15,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/memory/state_image.h"
 #include "consistency/action.h"
 #include "consistency/clock_table.h"
 #include "consistency/traits.h"
@@ -41,11 +42,19 @@ class SampledGate {
 
   friend bool operator==(const SampledGate&, const SampledGate&) = default;
   void AddTo(Fingerprint* f) const;
+  template <class Self, class Visitor>
+  static void Visit(Self& self, Visitor&& visit) {
+    visit(self.clocks_, self.parked_);
+  }
 
  private:
   struct Parked {
     Ticket ticket{};
     std::vector<WorkerId> peers;  // drawn; empty: all members count
+    template <class Self, class Visitor>
+    static void Visit(Self& self, Visitor&& visit) {
+      visit(self.ticket, self.peers);
+    }
     friend bool operator==(const Parked&, const Parked&) = default;
   };
 

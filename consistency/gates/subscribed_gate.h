@@ -11,6 +11,7 @@
 #include <map>
 #include <optional>
 
+#include "base/memory/state_image.h"
 #include "consistency/action.h"
 #include "consistency/clock_table.h"
 #include "consistency/traits.h"
@@ -34,11 +35,19 @@ class SubscribedGate {
 
   friend bool operator==(const SubscribedGate&, const SubscribedGate&) = default;
   void AddTo(Fingerprint* f) const;
+  template <class Self, class Visitor>
+  static void Visit(Self& self, Visitor&& visit) {
+    visit(self.clocks_, self.readers_);
+  }
 
  private:
   struct Reader {
     Clock clock = 0;             // it will use what it gets at this clock
     std::optional<Ticket> pull;  // parked
+    template <class Self, class Visitor>
+    static void Visit(Self& self, Visitor&& visit) {
+      visit(self.clock, self.pull);
+    }
     friend bool operator==(const Reader&, const Reader&) = default;
   };
 

@@ -20,6 +20,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/memory/state_image.h"
 #include "consistency/action.h"
 #include "consistency/clock_table.h"
 #include "consistency/traits.h"
@@ -44,6 +45,10 @@ class ValueGate {
 
   friend bool operator==(const ValueGate&, const ValueGate&) = default;
   void AddTo(Fingerprint* f) const;
+  template <class Self, class Visitor>
+  static void Visit(Self& self, Visitor&& visit) {
+    visit(self.clocks_, self.held_, self.parked_, self.computing_);
+  }
 
  private:
   using Source = std::pair<WorkerId, BucketId>;
@@ -53,6 +58,10 @@ class ValueGate {
     Clock clock = 0;
     double mass = 0;
     Ticket ticket{};
+    template <class Self, class Visitor>
+    static void Visit(Self& self, Visitor&& visit) {
+      visit(self.worker, self.bucket, self.clock, self.mass, self.ticket);
+    }
     friend bool operator==(const Held&, const Held&) = default;
   };
 
@@ -66,6 +75,10 @@ class ValueGate {
   struct Computing {
     Clock clock = 0;
     std::map<Source, double> unseen;
+    template <class Self, class Visitor>
+    static void Visit(Self& self, Visitor&& visit) {
+      visit(self.clock, self.unseen);
+    }
     friend bool operator==(const Computing&, const Computing&) = default;
   };
 

@@ -15,8 +15,10 @@
 #include <utility>
 
 #include "base/memory/recycling.h"
+#include "base/memory/state_image.h"
 #include "consistency/action.h"
 #include "wire/message.h"
+#include "wire/message_image.h"
 
 namespace soapstone::server {
 
@@ -40,6 +42,10 @@ class HeldMessages {
   Entry Take(consistency::Ticket ticket);
 
   uint64_t bytes() const { return bytes_; }
+  template <class Self, class Visitor>
+  static void Visit(Self& self, Visitor&& visit) {
+    visit(self.bytes_, self.next_ticket_, self.messages_);
+  }
 
  private:
   uint64_t bytes_max_;

@@ -65,6 +65,10 @@ struct Violation {
                     // kOldest, kFinal: what is applied; kStore, kOlder: updates;
                     // kReplicas: the other peer
   Clock bound = 0;  // of the lag or the gap; kOldest: claimed; kStore, kOlder: updates due
+  template <class Self, class Visitor>
+  static void Visit(Self& self, Visitor&& visit) {
+    visit(self.kind, self.shard, self.worker, self.clock, self.seen, self.bound);
+  }
   friend bool operator==(const Violation&, const Violation&) = default;
   const char* KindName() const;  // as reports have it
   std::string ToString() const;
@@ -78,6 +82,10 @@ class Ledger {
     uint64_t lag_sum = 0;   // of them
     Histogram stalenesses;  // updates by gradient staleness
     uint64_t violations = 0;
+    template <class Self, class Visitor>
+    static void Visit(Self& self, Visitor&& visit) {
+      visit(self.read_lags, self.lag_sum, self.stalenesses, self.violations);
+    }
     friend bool operator==(const Row&, const Row&) = default;
   };
 
@@ -98,6 +106,10 @@ class Ledger {
     Clock clock = 0;
     BucketId bucket{};
     MicroBatchRange micro_batches;
+    template <class Self, class Visitor>
+    static void Visit(Self& self, Visitor&& visit) {
+      visit(self.worker, self.clock, self.bucket, self.micro_batches);
+    }
   };
   // A push is in hand: pending.
   void OnTaken(const Update& update);
@@ -128,6 +140,11 @@ class Ledger {
   Row Total() const;
   const std::optional<Violation>& first_violation() const { return first_violation_; }
   const consistency::ViolationLog& violations() const { return log_; }
+  template <class Self, class Visitor>
+  static void Visit(Self& self, Visitor&& visit) {
+    visit(self.applied_, self.rounds_, self.expected_, self.given_, self.surplus_, self.members_,
+          self.rows_, self.newest_, self.first_violation_, self.log_, self.handed_in_);
+  }
 
  private:
   struct Member {
@@ -135,6 +152,10 @@ class Ledger {
     std::vector<std::pair<Clock, uint32_t>> pending{};  // pushes by clock, ascending
     Clock dropped = kClockMax;                          // of the first that nothing stands for
     std::vector<Clock> latest{};                        // by bucket: clock of the last applied
+    template <class Self, class Visitor>
+    static void Visit(Self& self, Visitor&& visit) {
+      visit(self.completed, self.pending, self.dropped, self.latest);
+    }
   };
   // The micro-batches of one round that have come, of one bucket.
   struct Round {
@@ -142,9 +163,17 @@ class Ledger {
     struct Node {
       uint32_t end = 0;
       WorkerId worker{};
+      template <class Self, class Visitor>
+      static void Visit(Self& self, Visitor&& visit) {
+        visit(self.end, self.worker);
+      }
     };
     std::map<uint32_t, Node> micro_batches;  // by begin; never overlapping
     uint32_t applied = 0;                    // micro-batches below this
+    template <class Self, class Visitor>
+    static void Visit(Self& self, Visitor&& visit) {
+      visit(self.clock, self.micro_batches, self.applied);
+    }
   };
 
   Row& RowOf(WorkerId worker);
@@ -180,6 +209,10 @@ class Ledger {
   struct HandedIn {
     std::optional<uint64_t> sum;
     WorkerId worker{};
+    template <class Self, class Visitor>
+    static void Visit(Self& self, Visitor&& visit) {
+      visit(self.sum, self.worker);
+    }
   };
   std::vector<HandedIn> handed_in_;  // by bucket: the first peer's values
 };

@@ -20,8 +20,10 @@
 #include <vector>
 
 #include "base/ids.h"
+#include "base/memory/state_image.h"
 #include "consistency/action.h"
 #include "wire/message.h"
+#include "wire/message_image.h"
 
 namespace soapstone::server {
 
@@ -77,11 +79,19 @@ class Readers {
   consistency::Ticket Forget(WorkerId worker);
   // Up to which rank workers have asked, and who waits with a final pull.
   void AddTo(Fingerprint* f) const;
+  template <class Self, class Visitor>
+  static void Visit(Self& self, Visitor&& visit) {
+    visit(Fixed(self.versions_), self.readers_, self.final_pulls_);
+  }
 
  private:
   struct Read {
     Clock clock = 0;
     std::vector<uint64_t> versions;  // by bucket
+    template <class Self, class Visitor>
+    static void Visit(Self& self, Visitor&& visit) {
+      visit(self.clock, self.versions);
+    }
   };
   struct Reader {
     consistency::Ticket pull{};  // its latest, if any
@@ -91,6 +101,11 @@ class Readers {
     bool waits = false;          // what it asked for is owed to it
     std::vector<Read> reads;     // its latest, in turns
     size_t next_read = 0;        // whose turn it is
+    template <class Self, class Visitor>
+    static void Visit(Self& self, Visitor&& visit) {
+      visit(self.pull, self.asked, self.asked_at, self.queued_ns, self.waits, self.reads,
+            self.next_read);
+    }
   };
   Reader& Of(WorkerId worker);
   void OnAsked(Nanos now, const wire::Message& message);

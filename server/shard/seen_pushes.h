@@ -21,7 +21,9 @@
 #include "absl/container/flat_hash_set.h"
 #include "base/fingerprint.h"
 #include "base/ids.h"
+#include "base/memory/state_image.h"
 #include "wire/message.h"
+#include "wire/message_image.h"
 
 namespace soapstone::server {
 
@@ -43,12 +45,20 @@ class SeenPushes {
   // The worker's rank is vacant, or another process's.
   void Forget(WorkerId worker);
   void AddTo(Fingerprint* f) const;
+  template <class Self, class Visitor>
+  static void Visit(Self& self, Visitor&& visit) {
+    visit(self.newest_, self.workers_);
+  }
 
  private:
   struct Key {
     BucketId bucket{};
     MicroBatchRange micro_batches;
-    friend bool operator==(const Key&, const Key&) = default;
+    friend auto operator<=>(const Key&, const Key&) = default;
+    template <class Self, class Visitor>
+    static void Visit(Self& self, Visitor&& visit) {
+      visit(self.bucket, self.micro_batches);
+    }
     template <typename H>
     friend H AbslHashValue(H state, const Key& key) {
       return H::combine(std::move(state), key.bucket, key.micro_batches.begin,
@@ -60,6 +70,10 @@ class SeenPushes {
     absl::flat_hash_set<Key> pushes;       // of `clock`; never gone through
     uint64_t digest = 0;                   // of that set, in whatever order it came
     std::optional<wire::Message> waiting;  // a clock that came before its pushes
+    template <class Self, class Visitor>
+    static void Visit(Self& self, Visitor&& visit) {
+      visit(self.clock, self.pushes, self.digest, self.waiting);
+    }
   };
   OfWorker& Of(WorkerId worker);
 

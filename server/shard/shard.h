@@ -74,6 +74,7 @@ class Shard {
   void AddTo(Fingerprint* f) const;
 
  private:
+  friend struct ShardFields;  // server/replica/shard_image.h
   // From the scheduler and server 0.
   void OnRoster(const wire::Message& message, wire::Outbox* out);
   void OnSave(const wire::Message& message, wire::Outbox* out);

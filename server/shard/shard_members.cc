@@ -119,6 +119,21 @@ std::string ShardMembers::WhyNotTaken(const Message& message) const {
   return "";
 }
 
+void WriteState(StateWriter* writer, const ShardMembers& members) {
+  writer->Write(members.epoch_);
+  writer->Write(members.saver_);
+  if (members.epoch_ > 0) writer->Write(members.roster_);
+}
+
+bool ReadState(StateReader* reader, ShardMembers* members) {
+  if (members->level_ != consistency::Level::kFlat || members->team_.has_value()) return false;
+  members->roster_ = {};
+  reader->Read(&members->epoch_);
+  reader->Read(&members->saver_);
+  if (members->epoch_ > 0) reader->Read(&members->roster_);
+  return reader->ok();
+}
+
 void ShardMembers::AddTo(Fingerprint* f) const {
   f->Add(epoch_);
   for (const wire::Member& member : roster_.workers) {

@@ -22,10 +22,12 @@
 #include <vector>
 
 #include "base/fingerprint.h"
+#include "base/memory/state_image.h"
 #include "consistency/levels.h"
 #include "server/shard/team_front.h"
 #include "wire/membership/teams.h"
 #include "wire/message.h"
+#include "wire/message_image.h"
 
 namespace soapstone::server {
 
@@ -75,6 +77,9 @@ class ShardMembers {
   // Empty where the message's worker may send it, else why not.
   std::string WhyNotTaken(const wire::Message& message) const;
   void AddTo(Fingerprint* f) const;
+  // REQUIRES: of a shard whose members are workers: no tree, no teams.
+  friend void WriteState(StateWriter* writer, const ShardMembers& members);
+  friend bool ReadState(StateReader* reader, ShardMembers* members);
 
  private:
   wire::Roster OwnOf(const wire::Roster& roster, const consistency::PolicyTraits& traits,

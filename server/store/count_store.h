@@ -10,6 +10,7 @@
 
 #include "base/ids.h"
 #include "base/memory/buffer.h"
+#include "base/memory/state_image.h"
 #include "server/store/contribution.h"
 
 namespace soapstone::server {
@@ -41,9 +42,17 @@ class CountStore {
     uint64_t applied = 0;
     int64_t sum = 0;
     uint64_t order = 0;
+    template <class Self, class Visitor>
+    static void Visit(Self& self, Visitor&& visit) {
+      visit(self.applied, self.sum, self.order);
+    }
     friend bool operator==(const Count&, const Count&) = default;
   };
   const std::vector<Count>& buckets() const { return buckets_; }
+  template <class Self, class Visitor>
+  static void Visit(Self& self, Visitor&& visit) {
+    visit(Fixed(self.buckets_));
+  }
 
  private:
   std::vector<Count> buckets_;

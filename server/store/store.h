@@ -15,6 +15,7 @@
 #include "base/frame_sums.h"
 #include "base/ids.h"
 #include "base/memory/buffer.h"
+#include "base/memory/state_image.h"
 #include "server/store/contribution.h"
 #include "server/store/count_store.h"
 #include "server/store/slice_image.h"
@@ -65,6 +66,10 @@ class Store {
   struct Stamp {
     uint64_t updates = 0;
     uint64_t order = 0;
+    template <class Self, class Visitor>
+    static void Visit(Self& self, Visitor&& visit) {
+      visit(self.updates, self.order);
+    }
     friend bool operator==(const Stamp&, const Stamp&) = default;
   };
   static void StampWith(WorkerId worker, MicroBatchRange micro_batches, Clock clock, Stamp* stamp);
@@ -91,6 +96,10 @@ class Store {
   const TableStore* tables() const { return tables_.get(); }
   const CountStore* counts() const { return counts_.has_value() ? &*counts_ : nullptr; }
   void AddTo(Fingerprint* f) const;
+  // Values are views, and stay as they are. REQUIRES: no tables, no fault.
+  friend void WriteState(StateWriter* writer, const Store& store);
+  // In place of what the store has. False: it is of another job, and the store good for nothing.
+  friend bool ReadState(StateReader* reader, Store* store);
 
  private:
   std::optional<uint32_t> TableOf(BucketId bucket) const {

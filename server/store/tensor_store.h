@@ -21,6 +21,7 @@
 #include "base/frame_sums.h"
 #include "base/ids.h"
 #include "base/memory/buffer.h"
+#include "base/memory/state_image.h"
 #include "server/store/contribution.h"
 #include "server/store/slice_image.h"
 
@@ -56,6 +57,9 @@ class TensorStore {
   // In place of the initial values; its samples are counted from here. REQUIRES: no update has been
   // applied. Error: the source's; the store is good for nothing then.
   absl::Status Restore(const SliceSource& source);
+  // All that it has, as Store's.
+  void WriteTo(StateWriter* writer) const;
+  bool ReadFrom(StateReader* reader);
   // How many samples' updates are in the values: those of the bucket that has the fewest.
   uint64_t samples() const;
   // Adds those of all tensors, taken when each was written. REQUIRES: they are to be checked.

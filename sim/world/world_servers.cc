@@ -42,8 +42,17 @@ class WorldServers::Watcher final : public server::ReplicaWatcher {
   std::deque<Event>* events_;
 };
 
-WorldServers::WorldServers(const ActorFactory& factory)
-    : servers_(factory.servers()), chained_(factory.job().replicas > 1) {
+WorldServers::WorldServers(const ActorFactory& factory, std::optional<server::ImageFault> images)
+    : servers_(factory.servers()),
+      chained_(factory.job().replicas > 1),
+      fault_(images.value_or(server::ImageFault::kNone)) {
+  if (images.has_value()) {
+    std::map<ShardId, server::Shard> made;
+    for (uint32_t k = 0; k < factory.shards(); ++k) {
+      made.emplace(ShardId{k}, factory.MakeShard(ShardId{k}));
+    }
+    made_ = std::make_shared<const std::map<ShardId, server::Shard>>(std::move(made));
+  }
   const wire::ShardPlaces places = {.servers = count(),
                                     .shards_per_server = 1,
                                     .replicas = factory.job().replicas,
@@ -77,6 +86,7 @@ void WorldServers::Deliver(uint32_t at, Message message, bool kept, Checkers* ch
   checkers->BeforeShard(replica.shard(), message);
   cut->Before(replica.shard(), message);
   if (!kept) replica.OnMessage(0, std::move(message), out);
+  if (made_ != nullptr) PassThroughImage(at, &found->second);
   checkers->AfterShard(replica.shard(), out->messages);
   cut->After(replica.shard(), out);
 }
@@ -108,6 +118,22 @@ void WorldServers::Compare(uint32_t at, const OfShard& shard) {
                                 " after record ", last.index);
     }
   }
+}
+
+// R2: by the bytes of the second image, in which everything is. The world goes on with the copy.
+void WorldServers::PassThroughImage(uint32_t at, OfShard* shard) {
+  const server::Shard& original = shard->replica.shard();
+  const server::ShardImage image = server::ImageOf(original);
+  server::Shard copy = made_->at(original.id());
+  const bool restored = server::Restore(image, &copy, fault_);
+  const bool same =
+      fault_ != server::ImageFault::kNone ||
+      (PrintOf(copy) == PrintOf(original) && server::ImageOf(copy).books == image.books);
+  if ((!restored || !same) && !violation_.has_value()) {
+    violation_ = absl::StrCat("R2: shard ", Index(original.id()), " at server ", at,
+                              restored ? " is another one" : " cannot be read", " by its image");
+  }
+  shard->replica = server::Replica({.self = ServerId{at}}, std::move(copy));
 }
 
 // What a head knows to be on its whole chain has happened.

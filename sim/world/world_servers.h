@@ -2,12 +2,14 @@
 // replicas of its shards. What a shard does is judged when it counts: of what one server alone
 // knows nobody has heard, and where that server is lost it has not happened.
 // R1 a follower does with a record what the head did
+// R2 a shard made of another one's image is that one
 // A value, of World's. Who looks at what a shard does are the checkers.
 #pragma once
 
 #include <cstdint>
 #include <deque>
 #include <map>
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
@@ -15,6 +17,7 @@
 #include "base/fingerprint.h"
 #include "base/ids.h"
 #include "server/replica/replica.h"
+#include "server/replica/shard_image.h"
 #include "sim/actors.h"
 #include "sim/checkers.h"
 #include "sim/world/world_cut.h"
@@ -25,7 +28,10 @@ namespace soapstone::sim {
 
 class WorldServers {
  public:
-  explicit WorldServers(const ActorFactory& factory);
+  // `images`: each shard without replicas goes through its image, after each message, with that
+  // fault.
+  explicit WorldServers(const ActorFactory& factory,
+                        std::optional<server::ImageFault> images = std::nullopt);
 
   uint32_t count() const { return static_cast<uint32_t>(servers_.size()); }
   // A message comes to server `at`; for a shard, or of its chain. Appends what is sent. `kept`: its
@@ -73,11 +79,16 @@ class WorldServers {
   void Feed(uint32_t at, OfShard* shard, wire::Message message, Checkers* checkers,
             wire::Outbox* out);
   void Judge(OfShard* shard, Checkers* checkers);
+  // The shard as another process would make it from what this one says of it.
+  void PassThroughImage(uint32_t at, OfShard* shard);
   void Compare(uint32_t at, const OfShard& shard);
 
   std::vector<Server> servers_;
   std::map<ShardId, uint64_t> counted_;  // by shard, the last record that has happened
   bool chained_ = false;
+  std::shared_ptr<const std::map<ShardId, server::Shard>>
+      made_;  // by ActorFactory; null: no images
+  server::ImageFault fault_ = server::ImageFault::kNone;
   std::optional<std::string> violation_;
 };
 
