@@ -82,6 +82,8 @@ class CheckpointKeeper {
   std::vector<uint32_t> leaving() const { return leaving_.workers(); }
   // Lines for the user since the last call.
   std::vector<std::string> TakeNews();
+  // Clock of the newest that this run has committed; 0: none.
+  Clock newest() const { return last_; }
   // The best so far, of jobs that ask for it; none: none has been evaluated.
   const std::optional<wire::BestCheckpoint>& best() const { return best_so_far_; }
   // It has ended the job because too many evaluations in a row were not better than the best.

@@ -166,6 +166,12 @@ std::string HashOfValues(const std::string& path, uint64_t bytes) {
   return hash.HexDigest();
 }
 
+// To the server and its shard, as all rosters go.
+void SendRoster(const wire::Roster& roster, Epoch epoch, HandPlayedScheduler* scheduler) {
+  scheduler->Send(wire::Address::Of(ShardId{0}), wire::MessageType::kRoster, roster, epoch);
+  scheduler->Send(wire::Address::Of(ServerId{0}), wire::MessageType::kRoster, roster, epoch);
+}
+
 TEST(LargeServer, MakesHandsOverHashesAndWritesWithoutASilence) {
   const std::string dir = absl::StrCat(::testing::TempDir(), "/large-server-", getpid());
   std::filesystem::create_directories(dir);
@@ -191,15 +197,13 @@ TEST(LargeServer, MakesHandsOverHashesAndWritesWithoutASilence) {
   roster.worker_count = 1;
   roster.workers.push_back({.worker = WorkerId{0}, .admitted = 1});
   roster.servers.push_back({ServerId{0}, "inproc://server-0"});
-  scheduler.Send(wire::Address::Of(ShardId{0}), wire::MessageType::kRoster, roster, 1);
-  scheduler.Send(wire::Address::Of(ServerId{0}), wire::MessageType::kRoster, roster, 1);
+  SendRoster(roster, 1, &scheduler);
   const SteadyTime began = SteadyNow();
   EXPECT_EQ(scheduler.Await(wire::MessageType::kRosterAck).epoch, 1u);
   const SteadyTime made = SteadyNow();
   // A shard hands its values out once no member has an update to send any more.
   roster.workers = {};
-  scheduler.Send(wire::Address::Of(ShardId{0}), wire::MessageType::kRoster, roster, 2);
-  scheduler.Send(wire::Address::Of(ServerId{0}), wire::MessageType::kRoster, roster, 2);
+  SendRoster(roster, 2, &scheduler);
   scheduler.Send(wire::Address::Of(ServerId{0}), wire::MessageType::kSave, wire::Save{}, 2);
   const wire::Message saved = scheduler.Await(wire::MessageType::kSaved);
   const SteadyTime written = SteadyNow();

@@ -238,6 +238,20 @@ NodeReport ReportOf(std::string name, const NodeLoop& loop) {
           .resident_peak_bytes = ReadResidentMemory().peak_bytes};
 }
 
+void AddDurability(const Job& job, const CheckpointKeeper* keeper, const wire::Roster& roster,
+                   NodeStatus* status) {
+  if (keeper != nullptr) {
+    status->checkpoints = {std::max(keeper->newest(), job.first_clock),
+                           static_cast<Clock>(job.checkpoint_every)};
+  }
+  if (job.replicas < 2) return;
+  uint32_t missing = 0;
+  for (const wire::Chain& chain : roster.chains) {
+    missing += job.replicas - std::min<uint32_t>(job.replicas, chain.links.size());
+  }
+  status->replicas_missing = missing;
+}
+
 Families FamiliesOf(const NodeStatus& status) {
   Families families;
   const JobStatus& job = status.job;
@@ -248,6 +262,13 @@ Families FamiliesOf(const NodeStatus& status) {
                {status.secured ? "curve" : "none", status.secured ? "keys" : "none"});
   AddTransport(status, &families);
   if (job.role == "scheduler") AddJob(job, &families);
+  if (const auto& checkpoints = status.checkpoints; checkpoints.has_value()) {
+    families.Add(Series::kCheckpointClock, static_cast<double>(checkpoints->newest));
+    families.Add(Series::kCheckpointEvery, static_cast<double>(checkpoints->every));
+  }
+  if (status.replicas_missing.has_value()) {
+    families.Add(Series::kReplicasMissing, *status.replicas_missing);
+  }
   for (const ShardStatus& shard : status.shards) AddShard(shard, &families);
   if (status.progress.has_value()) AddWorker(status, &families);
   return families;

@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "apps/checkpoint/checkpoint_keeper.h"
 #include "apps/loop/node_loop.h"
 #include "apps/loop/shard_thread.h"
 #include "apps/report/job_status.h"
@@ -42,6 +43,13 @@ struct NodeStatus {
   std::vector<ShardStatus> shards;         // of a server
   std::optional<wire::Progress> progress;  // of a worker
   uint64_t violations = 0;                 // of a worker
+  // Of the scheduler of a job with checkpoints: the newest, and from one to the next.
+  struct Checkpoints {
+    Clock newest = 0;
+    Clock every = 0;
+  };
+  std::optional<Checkpoints> checkpoints;
+  std::optional<uint32_t> replicas_missing;  // of the scheduler, where shards have replicas
 };
 
 // What all nodes show alike. `began`: of the node.
@@ -51,6 +59,10 @@ NodeStatus StatusOf(const Job& job, const NodeLoop& loop, const char* role, int6
 // A worker as the scheduler shows it.
 WorkerStatus StatusOfWorker(WorkerId worker, const wire::Progress& progress, WorkerTimes times,
                             const wire::Roster& roster);
+
+// What the scheduler knows of what a loss would cost. `keeper`: null where there are none.
+void AddDurability(const Job& job, const CheckpointKeeper* keeper, const wire::Roster& roster,
+                   NodeStatus* status);
 
 metrics::Families FamiliesOf(const NodeStatus& status);
 

@@ -13,6 +13,7 @@ namespace soapstone::apps {
 namespace {
 
 using ::testing::HasSubstr;
+using ::testing::Not;
 
 NodeStatus OfScheduler(uint32_t workers) {
   NodeStatus status;
@@ -39,6 +40,27 @@ TEST(NodeStatus, ASchedulersSeriesAreBounded) {
   EXPECT_LE(metrics::Exposition(FamiliesOf(OfScheduler(32))).size(), 64u << 10);
   EXPECT_THAT(metrics::Exposition(FamiliesOf(OfScheduler(300))),
               HasSubstr("\nsoapstone_workers_omitted 44\n"));
+}
+
+// What a job does not have has no series: alerts say nothing of it.
+TEST(NodeStatus, WhatALossWouldCostIsThereWhereTheJobHasIt) {
+  Job job;
+  NodeStatus without = OfScheduler(1);
+  AddDurability(job, nullptr, {}, &without);
+  const std::string page = metrics::Exposition(FamiliesOf(without));
+  EXPECT_THAT(page, Not(HasSubstr("soapstone_checkpoint")));
+  EXPECT_THAT(page, Not(HasSubstr("soapstone_replicas")));
+
+  job.replicas = 2;
+  wire::Roster roster;
+  roster.chains = {{{{ServerId{0}}, {ServerId{1}}}}, {{{ServerId{1}}}}, {{{ServerId{2}}}}};
+  NodeStatus with = OfScheduler(1);
+  with.checkpoints = {.newest = 400, .every = 20};
+  AddDurability(job, nullptr, roster, &with);
+  const std::string shown = metrics::Exposition(FamiliesOf(with));
+  EXPECT_THAT(shown, HasSubstr("\nsoapstone_replicas_missing 2\n"));
+  EXPECT_THAT(shown, HasSubstr("\nsoapstone_checkpoint_clock 400\n"));
+  EXPECT_THAT(shown, HasSubstr("\nsoapstone_checkpoint_interval_clocks 20\n"));
 }
 
 // At most 42, and 40 for each shard, however many workers have read from it.

@@ -384,13 +384,12 @@ NodeStatus SchedulerNode::StatusNow(Nanos now) const {
   const Coordinator::Phase phase = coordinator_.phase();
   job.phase = kPhases[static_cast<size_t>(phase)];
   job.ready = true;  // it listens
-  if (phase == Coordinator::Phase::kRegistering)
-    job.waits = "waiting for " + coordinator_.Missing();
+  job.missing = coordinator_.Missing();
+  if (phase == Coordinator::Phase::kRegistering) job.waits = "waiting for " + job.missing;
   const wire::Roster& roster = coordinator_.roster();
   job.servers = ServerCount(job_->config, job_->specs.policy);
   job.servers_there = coordinator_.Present(wire::Role::kServer);
   job.workers_wanted = job_->config.cluster().workers();
-  job.missing = coordinator_.Missing();
   job.decentralised = job_->specs.policy.decentralised();
   job.progress = last_progress_;
   job.progress.clocks = job_->total_clocks;
@@ -400,6 +399,7 @@ NodeStatus SchedulerNode::StatusNow(Nanos now) const {
   job.shards = LagsNow(now);
   job.history = history_.points();
   job.news.assign(news_.begin(), news_.end());
+  AddDurability(*job_, checkpoints_.get(), roster, &status);
   std::vector<WorkerTimes> times = TimesOf(coordinator_.progress());
   auto time = times.begin();
   for (const auto& [worker, progress] : coordinator_.progress()) {

@@ -33,7 +33,7 @@ POD = {
                         "seccompProfile": {"type": {"RuntimeDefault"}}},
     "topologySpreadConstraints": [SCHEDULING], "containers": [CONTAINER],
     "volumes": [{"name": str, "configMap": {"name": str}, "emptyDir": {},
-                 "secret": {"secretName": str, "defaultMode": int}}],
+                 "secret": {"secretName": str, "defaultMode": int}, "persistentVolumeClaim": {"claimName": str}}],
 }
 JOB_SPEC = {
     "completionMode": {"Indexed"}, "completions": int, "parallelism": int, "backoffLimit": int, "suspend": bool,
@@ -57,6 +57,8 @@ RULES = [{"from": PEERS, "ports": PORTS}]
 OBJECTS = {
     ("batch/v1", "Job"): {"metadata": labels(), "spec": JOB_SPEC},
     ("v1", "ConfigMap"): {"metadata": labels(), "data": TEXTS},
+    ("v1", "PersistentVolumeClaim"): {"metadata": labels(), "spec": {
+        "accessModes": [{"ReadWriteMany"}], "resources": {"requests": {"storage": str}}}},
     ("v1", "Service"): {"metadata": labels(), "spec": {
         "clusterIP": {"None"}, "publishNotReadyAddresses": bool, "selector": TEXTS,
         "ports": [{"name": str, "port": int}]}},

@@ -141,6 +141,22 @@ def names_lead_somewhere(objects, _):
             yield f"{name}: declares ports {sorted(ports)}, and listens at {sorted(listens)}"
 
 
+def checkpoints_are_kept(objects, _):
+    """Where a pod's environment names a folder of checkpoints: all pods see the same claim there, and go on from it."""
+    claims = {o["metadata"]["name"] for o in of_kind(objects, "PersistentVolumeClaim")}
+    kept = {}
+    for name, pod, c in containers(objects):
+        folder, volumes = environment(c).get("SOAPSTONE_CHECKPOINT"), {v["name"]: v for v in pod.get("volumes", [])}
+        at = [volumes.get(m["name"], {}) for m in c.get("volumeMounts", [])
+              if m["mountPath"] == folder and not m.get("readOnly")]
+        kept[name] = (folder, at[0].get("persistentVolumeClaim", {}).get("claimName") if at else None,
+                      environment(c).get("SOAPSTONE_RESUME"), environment(c).get("SOAPSTONE_CHECKPOINT_EVERY"))
+        if folder and (kept[name][1] not in claims or kept[name][2] != "auto"):
+            yield f"{name}: {folder} is no claim that it goes on from"
+    if len(set(kept.values())) > 1:
+        yield f"pods have different checkpoints: {kept}"
+
+
 def probes_fit(objects, _):
     for name, _, c in containers(objects):
         if environment(c).get("SOAPSTONE_HTTP") != f"0.0.0.0:{PAGES}":
@@ -229,8 +245,8 @@ def counts_agree(objects, _):
             yield f"{o['metadata']['name']}: numNodes is not the job's workers"
 
 
-RULES = (well_formed, flags_exist, codes_fit, pods_are_restricted, names_lead_somewhere, probes_fit, keys_fit, monitored,
-         selectors_find_pods, counts_agree)
+RULES = (well_formed, flags_exist, codes_fit, pods_are_restricted, names_lead_somewhere, checkpoints_are_kept,
+         probes_fit, keys_fit, monitored, selectors_find_pods, counts_agree)
 
 
 def faults(objects, facts):

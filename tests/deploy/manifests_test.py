@@ -335,6 +335,25 @@ def planted_in_keys():
     ]
 
 
+def planted_in_checkpoints():
+    """The same for overlay `checkpoints`."""
+    box = lambda o, role="server": pods(o)[f"soapstone-{role}"]["spec"]["containers"][0]
+    volume = lambda o, role="server": next(v for v in pods(o)[f"soapstone-{role}"]["spec"]["volumes"]
+                                           if "persistentVolumeClaim" in v)
+    env = lambda o, name, role="server": next(e for e in box(o, role)["env"] if e["name"] == f"SOAPSTONE_{name}")
+    mount = lambda o, role="server": next(m for m in box(o, role)["volumeMounts"] if m["mountPath"] == "/checkpoints")
+    return [
+        ("a claim that is not", lambda o: volume(o)["persistentVolumeClaim"].update(claimName="checkpoints")),
+        ("a claim of one node", lambda o: of_kind(o, "PersistentVolumeClaim")[0]["spec"].update(
+            accessModes=["ReadWriteOnce"])),
+        ("checkpoints beside the claim", lambda o: env(o, "CHECKPOINT").update(value="/out")),
+        ("a claim that a worker does not mount", lambda o: box(o, "worker")["volumeMounts"].remove(mount(o, "worker"))),
+        ("a claim that cannot be written", lambda o: mount(o).update(readOnly=True)),
+        ("a scheduler that begins anew", lambda o: env(o, "RESUME", "scheduler").update(value="never")),
+        ("servers of another interval", lambda o: env(o, "CHECKPOINT_EVERY").update(value="10")),
+    ]
+
+
 def planted_in_monitoring():
     """The same for overlay `monitoring`."""
     spec = lambda o, kind: of_kind(o, kind)[0]["spec"]
@@ -352,6 +371,7 @@ class PlantedTest(unittest.TestCase):
     def test_each_is_found(self):
         facts, missed = gather_facts(), []
         for folder, faulty in (("base", planted()), ("overlays/keys", planted_in_keys()),
+                               ("overlays/checkpoints", planted_in_checkpoints()),
                                ("overlays/monitoring", planted_in_monitoring())):
             whole = render(FOLDER / folder)
             for what, plant in faulty:

@@ -76,7 +76,8 @@ def start_job(bin_folder, folder, port, pages):
     text = (ROOT / "deploy/kubernetes/base/job.textproto").read_text()
     text = text.replace("/usr/share/soapstone", f"{ROOT}/data/digits").replace("/out/", f"{folder}/")
     text = text.replace("epochs: 30", f'epochs: 100000\n  base_ms: 10\n  stragglers: "{SLOW}"')
-    text = text.replace("heartbeat_timeout_s: 20", "heartbeat_timeout_s: 5")
+    text = text.replace("heartbeat_timeout_s: 20", "heartbeat_timeout_s: 5\n  replicas: 2")
+    text = text.replace("output {", f'output {{\n  checkpoint_path: "{folder}/checkpoints"\n  checkpoint_every: 50')
     (folder / "job.textproto").write_text(text)
     processes = {}
     for name, page in pages.items():

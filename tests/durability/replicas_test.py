@@ -8,6 +8,7 @@ import signal
 import sys
 import time
 import unittest
+import urllib.request
 
 sys.path.append(os.path.dirname(os.path.abspath(__file__)))
 from resume_test import DurabilityTestCase  # noqa: E402
@@ -23,11 +24,11 @@ class ReplicasTestCase(DurabilityTestCase):
         super().setUp()
         self.trace = f"{self.dir}/trace.csv"
 
-    def start(self, *flags, policy="bsp", servers=3, replicas=2, step_ms=6):
+    def start(self, *flags, policy="bsp", servers=3, replicas=2, step_ms=6, pages=False):
         """A job that has begun to step."""
         running = self.train(f"--policy={policy}", f"--servers={servers}", f"--replicas={replicas}",
                              f"--heartbeat_timeout_s={TIMEOUT}", f"--base_ms={step_ms}", f"--record_trace={self.trace}",
-                             *flags, progress_every=1)
+                             *flags, progress_every=1, pages=pages)
         running.wait_for("started")
         running.wait_for("samples/s")
         return running, descendants(running.pid)
@@ -66,6 +67,25 @@ class ReplicasTest(ReplicasTestCase):
                 # A heartbeat may have been sent just before, and the scheduler looks each heartbeat.
                 self.assertLess(self.pause(), TIMEOUT + 0.5 + SLACK)
                 self.assertRegex(running.output(), rf"shard {rank} goes on at server {(rank + 1) % 3}")
+
+    def test_what_is_missing_and_the_newest_checkpoint_are_metrics(self):
+        running, children = self.start(f"--checkpoint={self.folder}", "--checkpoint_every=10", pages=True)
+        page = "http://" + running.wait_for(r"pages at http://([^/]+)/").group(1) + "/metrics"
+
+        def shown(series):
+            with urllib.request.urlopen(page, timeout=20) as answer:
+                return float(re.search(rf"^{series} (.*)$", answer.read().decode(), re.M).group(1))
+
+        self.assertEqual(shown("soapstone_replicas_missing"), 0)
+        self.assertEqual(shown("soapstone_checkpoint_interval_clocks"), 10)
+        self.wait_for_checkpoint(running)
+        self.kill(children, "server-2")
+        running.wait_for("server 2 lost")
+        deadline = time.monotonic() + 10
+        while shown("soapstone_replicas_missing") != 2 or shown("soapstone_checkpoint_clock") < 10:
+            self.assertLess(time.monotonic(), deadline)
+            time.sleep(0.1)
+        self.ends_well(running, children)
 
     def test_two_of_three_replicas_are_lost(self):
         expected = self.undisturbed()

@@ -16,6 +16,11 @@ b.board('job', 'job', [
   [
     b.lines('Samples a second', [[b.rate('soapstone_job_samples_total'), 'samples']]),
     b.lines('Loss', [[b.of('soapstone_job_loss'), 'loss']]),
+    b.lines('Clocks since the newest checkpoint', [
+      [b.of('soapstone_job_clocks') + ' - ' + b.of('soapstone_checkpoint_clock'), 'since the newest'],
+      [b.of('soapstone_checkpoint_interval_clocks'), 'from one to the next'],
+    ]),
+    b.lines('Replicas lost', [[b.of('soapstone_replicas_missing'), 'replicas']]),
     b.lines('Nodes that take part', [[b.of('soapstone_job_members'), '{{role}}s']]),
   ],
   [
