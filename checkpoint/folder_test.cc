@@ -1,6 +1,7 @@
 #include "checkpoint/folder.h"
 
 #include "absl/strings/str_cat.h"
+#include "base/random.h"
 #include "base/sha256.h"
 #include "checkpoint/folder_lock.h"
 #include "checkpoint/part.h"
@@ -63,6 +64,38 @@ TEST(FolderTest, TheNewestIsFoundAndOfADamagedOneTheOneBefore) {
   passed_over.clear();
   EXPECT_EQ(three.NewestClock(&passed_over), 100);
   EXPECT_EQ(passed_over.size(), 2u);
+}
+
+// Single bits anywhere in the files of a checkpoint: each is found, its place is named, and the one
+// before is gone on from.
+TEST(FolderTest, TwoThousandFlippedBitsAreFound) {
+  Three three;
+  std::vector<std::string> files;
+  for (const std::string& path : three.disk.Paths()) {
+    if (path.starts_with("d/000000300/")) files.push_back(path);
+  }
+  ASSERT_EQ(files.size(), 2u);
+  const CounterRandom random(1, RandomUse::kTest, 0);
+  uint64_t draw = 0;
+  size_t named = 0;
+  for (int flip = 0; flip < 2'000; ++flip) {
+    const std::string& path = files[random.Below(draw++, files.size())];
+    std::string* bytes = three.disk.Contents(path);
+    char& byte = (*bytes)[random.Below(draw++, bytes->size())];
+    const char mask = static_cast<char>(1 << random.Below(draw++, 8));
+    byte ^= mask;
+    std::vector<std::string> passed_over;
+    EXPECT_EQ(three.NewestClock(&passed_over), 200) << path;
+    ASSERT_EQ(passed_over.size(), 1u);
+    EXPECT_THAT(passed_over[0], HasSubstr(path));
+    if (path.ends_with(".safetensors")) {
+      EXPECT_THAT(passed_over[0],
+                  testing::AnyOf(HasSubstr("from w[0,1000) on"), HasSubstr("the header in it")));
+      ++named;
+    }
+    byte ^= mask;
+  }
+  EXPECT_GT(named, 500u);
 }
 
 TEST(FolderTest, EveryByteOfAManifestCounts) {
