@@ -58,6 +58,7 @@ struct LauncherOptions {
   std::vector<std::string> notes;  // Job::notes
   bool utf8 = false;               // the console has Unicode's blocks
   Replanner* replanner = nullptr;  // outlives the launcher; null: the strategy stays
+  uint32_t restarts = 0;           // of a job that has lost a process, without a new checkpoint
 };
 
 // Everything that can be known before a process starts: checks, the log folder, the children's job

@@ -91,6 +91,11 @@ void AddPlanning(CLI::App* app, NodeFlags* flags) {
       ->transform(
           CLI::AsNumberWithUnit(std::map<std::string, double>{{"s", 1}, {"m", 60}, {"h", 3600}}))
       ->check(Within(0.001, 1e6));
+  app->add_option("--restarts", flags->restarts,
+                  "With --checkpoint: where a process is lost and the job cannot go on, start it "
+                  "again from its newest checkpoint, at most so often without a new one [0]")
+      ->type_name("N")
+      ->check(CLI::Range(0, 1000));
   app->add_flag("--replan", flags->replan,
                 "Of a job with a strategy: where a worker becomes slower or faster for good, find "
                 "another one, stop at a clock, and go on by it");

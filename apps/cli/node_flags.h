@@ -37,6 +37,7 @@ struct NodeFlags {
   std::string ssh;                      // the command that reaches a host
   std::string machine_path;             // of --strategy=auto; empty: this one is measured
   std::optional<double> plan_budget_s;  // of the same; none: kPlanBudgetS
+  uint32_t restarts = 0;                // of a job that has lost a process
   bool replan = false;                  // the strategy, where workers' speeds change
   bool check = false;
   bool print_config = false;

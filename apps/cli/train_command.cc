@@ -15,6 +15,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "apps/cli/command_line.h"
+#include "apps/cli/job_runs.h"
 #include "apps/cli/job_source.h"
 #include "apps/cli/launcher.h"
 #include "apps/cli/train_defaults.h"
@@ -197,22 +198,41 @@ absl::Status MakeFolder(const char* field, const std::string& path) {
       absl::StrCat(field, ": cannot make ", path, ": ", error.message()));
 }
 
+// Files that are of one run of a job's processes, where it may have several.
+absl::Status CheckOneRun(const char* flag, const char* how, const wire::Output& output) {
+  for (const auto& [field, path] :
+       {std::pair("record_path", output.record_path()),
+        std::pair("trace_path", output.trace_path()), std::pair("curve_path", output.curve_path()),
+        std::pair("timeline_path", output.timeline_path())}) {
+    if (path.empty()) continue;
+    return absl::InvalidArgumentError(absl::StrCat(flag, ": output.", field,
+                                                   " is of one run, and a job that is ", how,
+                                                   " has several: leave it out"));
+  }
+  return absl::OkStatus();
+}
+
+// --restarts: what a run leaves is not the next one's.
+absl::Status CheckRestarts(const NodeFlags& flags, const wire::JobConfig& config, bool here) {
+  if (flags.restarts == 0) return absl::OkStatus();
+  if (!here || flags.replan) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "--restarts does not go with ", here ? "--replan" : "--hosts", ": leave one of them out"));
+  }
+  if (config.output().checkpoint_path().empty()) {
+    return absl::InvalidArgumentError(
+        "--restarts goes on from checkpoints: give --checkpoint=DIR too");
+  }
+  return CheckOneRun("--restarts", "started again", config.output());
+}
+
 // --strategy=auto and --replan go with what runs here, and their flags with them.
 absl::Status CheckFinding(const NodeFlags& flags, const wire::JobConfig& config, bool can_find) {
   if (flags.replan && !can_find) {
     return absl::InvalidArgumentError(
         "--replan is for jobs on this machine alone, not for --hosts: leave it out");
   }
-  const wire::Output& output = config.output();
-  for (const auto& [field, path] :
-       {std::pair("record_path", output.record_path()),
-        std::pair("trace_path", output.trace_path()), std::pair("curve_path", output.curve_path()),
-        std::pair("timeline_path", output.timeline_path())}) {
-    if (!flags.replan || path.empty()) continue;
-    return absl::InvalidArgumentError(
-        absl::StrCat("--replan: output.", field, " is of one run, and a job that is planned anew ",
-                     "has several: leave it out"));
-  }
+  if (flags.replan) SOAP_RETURN_IF_ERROR(CheckOneRun("--replan", "planned anew", config.output()));
   if (flags.replan && config.cluster().strategy().empty()) {
     return absl::InvalidArgumentError(
         "--replan is of jobs with a strategy: give --strategy=FILE, or --strategy=auto");
@@ -234,6 +254,7 @@ absl::Status CheckFinding(const NodeFlags& flags, const wire::JobConfig& config,
 
 // Before anything is done: what the flags ask for can be.
 absl::Status CheckAsked(const NodeFlags& flags, const wire::JobConfig& config, bool can_find) {
+  SOAP_RETURN_IF_ERROR(CheckRestarts(flags, config, flags.hosts_path.empty()));
   SOAP_RETURN_IF_ERROR(CheckFinding(flags, config, can_find));
   SOAP_RETURN_IF_ERROR(CheckKeys(config.cluster(), flags.key));
   if (!flags.check || !config.output().log_dir().empty()) return absl::OkStatus();
@@ -320,77 +341,6 @@ bool GiveCheckpoints(wire::JobConfig* config) {
   return true;
 }
 
-// A job that has stopped, from its checkpoint: `config` has the strategy that was found, or for the
-// workers that stay. Where that of `before` runs and this does not, by that.
-absl::StatusOr<LauncherOptions> PrepareNext(const LauncherOptions& before, bool are_fewer,
-                                            Console* console, wire::JobConfig* config) {
-  // From the stop's own checkpoint, or not at all: an earlier one would be no stop.
-  const std::string& folder = config->output().checkpoint_path();
-  SOAP_ASSIGN_OR_RETURN(const std::vector<int64_t> clocks,
-                        checkpoint::ClocksIn(checkpoint::RealDisk().get(), folder));
-  const int64_t clock = clocks.empty() ? 0 : clocks.back();
-  config->mutable_output()->set_resume(absl::StrCat(clock));
-  absl::StatusOr<LauncherOptions> next = PrepareLaunch(*config);
-  if (!next.ok() && !are_fewer) {
-    console->Line(absl::StrCat("--replan: what was found does not run: ", next.status().message(),
-                               "; going on as before"));
-    config->mutable_cluster()->set_strategy(before.config.cluster().strategy());
-    next = PrepareLaunch(*config);
-  }
-  SOAP_RETURN_IF_ERROR(next.status());
-  next->key = before.key;
-  next->http = before.http;
-  next->http_name = before.http_name;
-  next->utf8 = before.utf8;
-  next->replanner = before.replanner;
-  SayNotes(kSoapstone, next->notes);
-  const std::string& strategy = config->cluster().strategy();
-  console->Line(
-      absl::StrCat("--replan: going on from clock ", clock,
-                   strategy.empty() ? ", by one worker" : absl::StrCat(" by ", strategy)));
-  return next;
-}
-
-// Runs it; and where it stops for another strategy, or for workers that leave, goes on from its
-// checkpoint. `config`: becomes that of the last run.
-int RunToItsEnd(LauncherOptions options, Console* console, wire::JobConfig* config,
-                bool* finished) {
-  for (;;) {
-    Replanner* const replanner = options.replanner;
-    const LauncherOptions same = options;
-    Launcher launcher(std::move(options), console);
-    const int code = launcher.Run();
-    *finished = launcher.finished();
-    if (replanner == nullptr) return code;
-    std::vector<uint32_t> leaving;
-    if (launcher.replanned() && launcher.result().has_value()) leaving = launcher.result()->leaving;
-    // What has been trained is there, of a job that names no folder too.
-    const auto stays = [console, &folder = config->output().checkpoint_path()](int code) {
-      const auto clocks = checkpoint::ClocksIn(checkpoint::RealDisk().get(), folder);
-      const bool any = clocks.ok() && !clocks->empty();
-      if (code != kExitOk && any) {
-        console->Line(absl::StrCat("--replan: go on with --checkpoint=", folder, " --resume=auto"));
-      }
-      return code;
-    };
-    const absl::StatusOr<bool> goes_on = replanner->End(leaving, config);
-    if (!goes_on.ok()) {
-      console->Line(absl::StrCat("--replan: nothing was found for the workers that stay: ",
-                                 goes_on.status().message()));
-      const int told = CodeOfPendingStop();
-      return stays(told != kExitOk ? told : code);
-    }
-    if (!launcher.replanned() || !*goes_on) return stays(code);
-    absl::StatusOr<LauncherOptions> next = PrepareNext(same, !leaving.empty(), console, config);
-    if (!next.ok()) {
-      stays(kExitConfig);
-      return SayConfigError(kSoapstone, next.status());
-    }
-    options = *std::move(next);
-    replanner->Begin(NodeLoop::Now(), *config, options.log_dir);
-  }
-}
-
 void SayVariables(const NodeFlags& flags) {
   for (const std::string& variable : flags.variables) {
     std::cerr << kSoapstone << ": from the environment: " << variable << "\n";
@@ -453,6 +403,7 @@ int Train(const NodeFlags& flags, Hosts* hosts, const Planners& planners) {
   if (!chosen.empty()) std::cerr << kSoapstone << ": " << chosen << "\n";
   SayNotes(kSoapstone, options->notes);
   options->key = flags.key;
+  options->restarts = flags.restarts;
   const int opened = hosts == nullptr ? kExitOk : hosts->Open(options->config);
   if (opened != kExitOk) return opened;
   if (replans) {
