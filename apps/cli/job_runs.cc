@@ -1,10 +1,14 @@
 #include "apps/cli/job_runs.h"
 
+#include <algorithm>
+#include <memory>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "apps/cli/command_line.h"
 #include "apps/cli/job_source.h"
@@ -14,6 +18,7 @@
 #include "base/stop_signals.h"
 #include "checkpoint/disk.h"
 #include "checkpoint/folder.h"
+#include "glog/logging.h"
 
 namespace soapstone::apps {
 namespace {
@@ -93,46 +98,83 @@ int RunPlannedAnew(LauncherOptions options, Console* console, wire::JobConfig* c
   }
 }
 
-// The newest clock of what looks like a checkpoint; kNoClock: there is none.
-Clock NewestIn(const std::string& folder) {
-  const auto clocks = checkpoint::ClocksIn(checkpoint::RealDisk().get(), folder);
-  return clocks.ok() && !clocks->empty() ? clocks->back() : kNoClock;
-}
+// The checkpoints of a job that is started again: those that its own runs have written. The folder
+// may have others, which it was told not to go on from (--resume=CLOCK), until it writes its first.
+class OwnCheckpoints {
+ public:
+  // The first run begins at `first`.
+  OwnCheckpoints(std::string folder, Clock first) : folder_(std::move(folder)), first_(first) {
+    for (const auto& [clock, session] : All()) former_.insert({clock, session});
+  }
+
+  // Where the next run begins: the newest of them that is whole, or where the first run began.
+  Clock Newest(Console* console) const {
+    const std::vector<std::pair<Clock, uint64_t>> all = All();
+    for (auto at = all.rbegin(); at != all.rend(); ++at) {
+      if (former_.contains(*at)) continue;
+      const auto manifest = checkpoint::ReadManifest(disk_.get(), folder_, at->first);
+      const std::vector<std::string> faults =
+          manifest.ok() ? checkpoint::FaultsOf(disk_.get(), folder_, *manifest)
+                        : std::vector{std::string(manifest.status().message())};
+      if (faults.empty()) return at->first;
+      console->Line(
+          absl::StrCat("--restarts: checkpoint ", at->first, " passed over: ", faults.front()));
+    }
+    return first_;
+  }
+
+ private:
+  // Clock and session of each that has a manifest, ascending.
+  std::vector<std::pair<Clock, uint64_t>> All() const {
+    std::vector<std::pair<Clock, uint64_t>> all;
+    const auto clocks = checkpoint::ClocksIn(disk_.get(), folder_);
+    if (!clocks.ok()) return all;
+    for (const int64_t clock : *clocks) {
+      const auto manifest = checkpoint::ReadManifest(disk_.get(), folder_, clock);
+      if (manifest.ok()) all.emplace_back(clock, manifest->session());
+    }
+    return all;
+  }
+
+  std::unique_ptr<checkpoint::Disk> disk_ = checkpoint::RealDisk();
+  std::string folder_;
+  Clock first_;
+  std::set<std::pair<Clock, uint64_t>> former_;
+};
 
 // Of one that is started again where it has lost a process: so many times without a checkpoint in
 // between, for what is lost each time at the same place is no accident.
 int RunAgainAfterLosses(LauncherOptions options, Console* console, wire::JobConfig* config,
                         bool* finished) {
-  const std::string folder = config->output().checkpoint_path();
   const std::string logs = options.log_dir;
-  Clock newest = NewestIn(folder);
-  uint32_t without = 0;  // starts since that one
+  Clock newest = 0;
+  // What PrepareLaunch has made of --resume.
+  CHECK(absl::SimpleAtoi(options.config.output().resume(), &newest));
+  const OwnCheckpoints own(config->output().checkpoint_path(), newest);
+  uint32_t without = 0;  // starts since the newest
   for (uint32_t again = 1;; ++again) {
     const LauncherOptions same = options;
     Launcher launcher(std::move(options), console);
     const int code = launcher.Run();
     *finished = launcher.finished();
     if (code != kExitPeerLost || CodeOfPendingStop() != kExitOk) return code;
-    if (const Clock now = NewestIn(folder); now > newest) {
-      newest = now;
-      without = 0;
-    }
+    const Clock from = own.Newest(console);
+    if (from > newest) without = 0;
+    newest = std::max(newest, from);
     if (++without > same.restarts) {
       console->Line(absl::StrCat("--restarts: ", same.restarts, " of ", same.restarts,
                                  " without a new checkpoint; its logs are in ", same.log_dir));
       return code;
     }
-    config->mutable_output()->set_resume("auto");
+    config->mutable_output()->set_resume(absl::StrCat(from));
     config->mutable_output()->set_log_dir(absl::StrCat(logs, "/restart-", again));
     absl::StatusOr<LauncherOptions> next = PrepareLaunch(*config);
     if (!next.ok()) return SayConfigError(kSoapstone, next.status());
     TakeOver(same, &*next);
     SayNotes(kSoapstone, next->notes);
-    console->Line(absl::StrCat("--restarts: a process was lost; from clock ",
-                               next->config.output().resume(), ", start ", without, " of ",
-                               same.restarts,
-                               " without a new checkpoint; the logs of the run before "
-                               "are in ",
+    console->Line(absl::StrCat("--restarts: a process was lost; from clock ", from, ", start ",
+                               without, " of ", same.restarts,
+                               " without a new checkpoint; the logs of the run before are in ",
                                same.log_dir));
     options = *std::move(next);
   }
