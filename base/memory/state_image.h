@@ -16,13 +16,11 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
-#include <deque>
 #include <map>
 #include <optional>
 #include <set>
 #include <string>
 #include <string_view>
-#include <tuple>
 #include <type_traits>
 #include <utility>
 #include <variant>
@@ -74,10 +72,6 @@ class StateWriter {
     Write(pair.first);
     Write(pair.second);
   }
-  template <class... Parts>
-  void Write(const std::tuple<Parts...>& tuple) {
-    std::apply([this](const Parts&... parts) { (Write(parts), ...); }, tuple);
-  }
   template <class T>
   void Write(const std::optional<T>& value) {
     Write(value.has_value());
@@ -90,10 +84,6 @@ class StateWriter {
   template <class T, size_t kSize>
   void Write(const std::array<T, kSize>& values) {
     for (const T& value : values) Write(value);
-  }
-  template <class T>
-  void Write(const std::deque<T>& values) {
-    WriteAll(values);
   }
   template <class... Rest>
   void Write(const std::set<Rest...>& values) {
@@ -169,7 +159,7 @@ class StateReader {
     *value = byte == 1;
   }
   void Read(std::string* text) {
-    const size_t size = ReadCount(1);
+    const size_t size = ReadCount();
     text->assign(bytes_.substr(0, size));
     bytes_.remove_prefix(size);
   }
@@ -183,10 +173,6 @@ class StateReader {
   void Read(std::pair<A, B>* pair) {
     Read(&pair->first);
     Read(&pair->second);
-  }
-  template <class... Parts>
-  void Read(std::tuple<Parts...>* tuple) {
-    std::apply([this](Parts&... parts) { (Read(&parts), ...); }, *tuple);
   }
   template <class T>
   void Read(std::optional<T>* value) {
@@ -203,10 +189,6 @@ class StateReader {
   void Read(std::array<T, kSize>* values) {
     for (T& value : *values) Read(&value);
   }
-  template <class T>
-  void Read(std::deque<T>* values) {
-    ReadAll(values, [values](T&& value) { values->push_back(std::move(value)); });
-  }
   template <class T, class... Rest>
   void Read(std::set<T, Rest...>* values) {
     ReadAll(values, [values](T&& value) { values->insert(std::move(value)); });
@@ -218,7 +200,7 @@ class StateReader {
   template <class K, class V, class... Rest>
   void Read(std::map<K, V, Rest...>* values) {
     values->clear();
-    for (size_t left = ReadCount(1); left > 0 && ok_; --left) {
+    for (size_t left = ReadCount(); left > 0 && ok_; --left) {
       K key{};
       Read(&key);
       Read(&(*values)[std::move(key)]);
@@ -244,18 +226,18 @@ class StateReader {
   bool done() const { return ok_ && bytes_.empty() && next_ == buffers_.size(); }
 
  private:
-  // A count of things that take `each` bytes at least: more than there can be is an error.
-  size_t ReadCount(size_t each) {
+  // Of things that take a byte each at least: more than there can be is an error.
+  size_t ReadCount() {
     uint64_t count = 0;
     Read(&count);
-    if (count <= bytes_.size() / each) return count;
+    if (count <= bytes_.size()) return count;
     Fail();
     return 0;
   }
   template <class Values, class Add>
   void ReadAll(Values* values, const Add& add) {
     values->clear();
-    for (size_t left = ReadCount(1); left > 0 && ok_; --left) {
+    for (size_t left = ReadCount(); left > 0 && ok_; --left) {
       typename Values::value_type value{};
       Read(&value);
       add(std::move(value));

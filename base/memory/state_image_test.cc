@@ -4,7 +4,7 @@
 #include <optional>
 #include <set>
 #include <string>
-#include <tuple>
+#include <utility>
 #include <vector>
 
 #include "base/ids.h"
@@ -31,7 +31,7 @@ struct Everything {
   std::vector<bool> bits;
   std::map<std::pair<Clock, WorkerId>, Inner> by_key;
   std::set<ShardId> shards;
-  std::tuple<uint32_t, MicroBatchRange> range;
+  std::pair<uint32_t, MicroBatchRange> range;
   std::vector<uint64_t> by_bucket = std::vector<uint64_t>(3);
   std::vector<Buffer> payload;
   template <class Self, class Visitor>

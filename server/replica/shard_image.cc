@@ -16,10 +16,12 @@ struct ShardFields {
   }
   // What the constructor makes of one field.
   static void Forget(ImageFault fault, Shard* shard) {
+    if (fault == ImageFault::kNone) return;
     const Shard made(shard->options_, shard->store_);
     if (fault == ImageFault::kSeenForgotten) shard->seen_ = made.seen_;
     if (fault == ImageFault::kReadersForgotten) shard->readers_ = made.readers_;
     if (fault == ImageFault::kPolicyForgotten) shard->policy_ = made.policy_;
+    if (fault == ImageFault::kStatsForgotten) shard->stats_ = made.stats_;
   }
 };
 

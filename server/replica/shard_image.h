@@ -25,6 +25,7 @@ enum class ImageFault : uint8_t {
   kSeenForgotten,     // which pushes have come
   kReadersForgotten,  // who has asked for what
   kPolicyForgotten,   // how far its members are
+  kStatsForgotten,    // what it has counted: nothing that it does depends on that
 };
 
 // Makes of `shard`, which has the options of the one in the image, that one. False: the image is of

@@ -126,9 +126,11 @@ void WorldServers::PassThroughImage(uint32_t at, OfShard* shard) {
   const server::ShardImage image = server::ImageOf(original);
   server::Shard copy = made_->at(original.id());
   const bool restored = server::Restore(image, &copy, fault_);
+  // The others are to be found by what comes of them.
+  const bool judged =
+      fault_ == server::ImageFault::kNone || fault_ == server::ImageFault::kStatsForgotten;
   const bool same =
-      fault_ != server::ImageFault::kNone ||
-      (PrintOf(copy) == PrintOf(original) && server::ImageOf(copy).books == image.books);
+      !judged || (PrintOf(copy) == PrintOf(original) && server::ImageOf(copy).books == image.books);
   if ((!restored || !same) && !violation_.has_value()) {
     violation_ = absl::StrCat("R2: shard ", Index(original.id()), " at server ", at,
                               restored ? " is another one" : " cannot be read", " by its image");

@@ -73,7 +73,8 @@ TEST(ImageSpaceTest, AnImageThatLeavesSomethingOutIsFound) {
   for (const Case& mutant :
        {Case{ImageFault::kSeenForgotten, "pushes that have come", "ssp:s=1", {.duplicates = 1}},
         Case{ImageFault::kReadersForgotten, "who has asked", "essp:s=1", {}},
-        Case{ImageFault::kPolicyForgotten, "how far members are", "ssp:s=1", {}}}) {
+        Case{ImageFault::kPolicyForgotten, "how far members are", "ssp:s=1", {}},
+        Case{ImageFault::kStatsForgotten, "what it has counted", "bsp", {}}}) {
     WorldOptions options = Small(mutant.policy, mutant.faults);
     options.images = ImageFault::kNone;
     ASSERT_FALSE(Explore(*World::Make(options), {.states_max = kStatesMax}).violation.has_value());
